@@ -1,0 +1,258 @@
+"""Settings of a run: plain dataclasses, each value checked where it is made.
+
+simulations/conf gives the defaults per profile and privacy unit; Hydra overrides change single
+values. The named SCENARIOS say which combinations make sense and what each one guarantees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from common.errors import InputError
+from common.protocol import STAGES, Stage
+
+
+def _check(name: str, value: Any, ok: bool, allowed: str) -> None:
+    if not ok:
+        raise InputError(f"{name} is {value!r}; allowed: {allowed}")
+
+
+def _one_of(name: str, value: str, choices: Sequence[str]) -> None:
+    _check(name, value, value in choices, ", ".join(choices))
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How large the windows and networks are; `paper` is the REAN paper's own size."""
+
+    name: str = "tiny"
+    sampling_rate: int = 100  # Hz
+    seconds: float = 8.0  # window length, s
+    patch: int = 20  # ECGViT patch, samples
+    vit_width: int = 64
+    vit_depth: int = 2
+    vit_heads: int = 4
+    vit_mlp: int = 64
+    vit_survival: float = 0.9  # stochastic depth: probability that the last block is kept
+    resnet_width: int = 16
+    unet_width: int = 8
+    unet_levels: int = 4
+
+    def __post_init__(self) -> None:
+        _check("profile.sampling_rate", self.sampling_rate, 50 <= self.sampling_rate <= 1000,
+               "50 to 1000 Hz")
+        _check("profile.seconds", self.seconds, 2 <= self.seconds <= 60, "2 to 60 s")
+        _check("profile.patch", self.patch, self.length % self.patch == 0,
+               f"a divisor of the window length, {self.length} samples")
+        _check("profile.vit_heads", self.vit_heads, self.vit_width % self.vit_heads == 0,
+               f"a divisor of vit_width = {self.vit_width}")
+        _check("profile.vit_survival", self.vit_survival, 0 < self.vit_survival <= 1, "(0, 1]")
+        factor = 2 ** (self.unet_levels - 1)
+        _check("profile.unet_levels", self.unet_levels, self.length % factor == 0,
+               f"levels whose 2^(levels-1) divides {self.length} samples")
+
+    @property
+    def length(self) -> int:
+        """Samples in a window."""
+        return round(self.sampling_rate * self.seconds)
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """What is protected, and how much of it may be spent.
+
+    `epsilon` is the target over *all* stages and rounds of the run; `cap` is what the hospital's
+    ledger allows over all runs, per window (0 = as much as epsilon).
+    """
+
+    unit: str = "none"
+    epsilon: float = 8.0
+    delta: float = 1e-5
+    clip: float = 1.0  # L2 norm of one window's gradient
+    cap: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.unit == "patient":
+            raise InputError("privacy.unit is 'patient'; patient-level privacy is not built yet: "
+                             "allowed now: none, window")
+        _one_of("privacy.unit", self.unit, ("none", "window"))
+        _check("privacy.epsilon", self.epsilon, 0 < self.epsilon <= 1000, "(0, 1000]")
+        _check("privacy.delta", self.delta, 0 < self.delta < 1e-2, "(0, 0.01)")
+        _check("privacy.clip", self.clip, self.clip > 0, "> 0")
+        _check("privacy.cap", self.cap, self.cap >= 0, ">= 0 (0: the cap is epsilon)")
+
+
+@dataclass(frozen=True)
+class Training:
+    """Rounds, local epochs, batch and AdamW settings of one stage."""
+
+    rounds: int = 3
+    epochs: int = 3
+    batch: int = 32
+    lr: float = 1e-3
+    weight_decay: float = 1e-4
+
+    def __post_init__(self) -> None:
+        for name in ("rounds", "epochs", "batch"):
+            _check(name, getattr(self, name), getattr(self, name) >= 1, ">= 1")
+        _check("lr", self.lr, 0 < self.lr < 1, "(0, 1)")
+        _check("weight_decay", self.weight_decay, 0 <= self.weight_decay < 1, "[0, 1)")
+
+
+@dataclass(frozen=True)
+class Rean:
+    """The anonymizer's bound and loss weights (REAN paper, section III)."""
+
+    bound: float = 0.08  # largest change of a sample, in the window's [0, 1] range
+    utility: float = 1.51
+    privacy: float = 0.153
+    prd: float = 0.323  # per percent of PRD
+    l1: float = 1.46
+    ceiling: float = 0.0  # nats at which a privacy loss counts no further; 0: never (the paper)
+
+    def __post_init__(self) -> None:
+        _check("rean.bound", self.bound, 0 < self.bound <= 1, "(0, 1]")
+        for name in ("utility", "privacy", "prd", "l1", "ceiling"):
+            _check(f"rean.{name}", getattr(self, name), getattr(self, name) >= 0, ">= 0")
+
+
+@dataclass(frozen=True)
+class Audit:
+    """How hard the auditor tries."""
+
+    epochs: int = 12  # of each attacker, on all of its windows
+    batch: int = 64
+    lr: float = 2e-3
+    width: int = 16  # of the auditor's networks
+    examples: bool = False  # print waveforms of real patients in the report
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch", "width"):
+            _check(f"audit.{name}", getattr(self, name), getattr(self, name) >= 1, ">= 1")
+        _check("audit.lr", self.lr, 0 < self.lr < 1, "(0, 1)")
+
+
+@dataclass(frozen=True)
+class Cohort:
+    """The embedded synthetic cohort that is used where `hospitals` is empty."""
+
+    patients: int = 8  # per hospital
+    minutes: float = 15.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that decides a run's numbers. `fedrean simulate --help` lists them."""
+
+    hospitals: list[str] = field(default_factory=list)  # hospital files; empty: embedded cohort
+    cohort: Cohort = field(default_factory=Cohort)
+    training: str = "federated"
+    engine: str = "inprocess"
+    device: str = "auto"
+    threads: int = 2  # CPU threads a training process uses; part of what makes runs repeatable
+    seed: int = 0
+    labels: str = "strict"
+    reserved: float = 0.15  # share of patients that no training sees
+    slots: int = 0  # rows of an identity head; 0: as many as the hospital has patients
+    profile: Profile = field(default_factory=Profile)
+    privacy: Privacy = field(default_factory=Privacy)
+    diagnosis: Training = field(default_factory=Training)
+    identity: Training = field(default_factory=Training)
+    sex: Training = field(default_factory=Training)
+    age: Training = field(default_factory=Training)
+    anonymizer: Training = field(default_factory=Training)
+    rean: Rean = field(default_factory=Rean)
+    audit: Audit = field(default_factory=Audit)
+
+    def __post_init__(self) -> None:
+        _one_of("training", self.training, ("federated", "pooled", "local"))
+        _one_of("engine", self.engine, ("inprocess", "ray", "grpc"))
+        _one_of("device", self.device, ("auto", "cpu", "cuda"))
+        _one_of("labels", self.labels, ("strict", "paper"))
+        _check("threads", self.threads, 1 <= self.threads <= 256, "1 to 256")
+        _check("reserved", self.reserved, 0 <= self.reserved <= 0.5, "0 to 0.5")
+        _check("seed", self.seed, 0 <= self.seed < 2**31, "0 to 2^31 - 1")
+        _check("slots", self.slots, self.slots >= 0, ">= 0")
+        scenario_of(self)
+
+    def stage(self, stage: Stage) -> Training:
+        """Training settings of one stage."""
+        training: Training = getattr(self, stage)
+        return training
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain nested dict, as it is stored in config.yaml and sent to hospitals."""
+        return asdict(self)
+
+
+_NESTED = {"cohort": Cohort, "profile": Profile, "privacy": Privacy, "rean": Rean, "audit": Audit,
+           **{stage: Training for stage in STAGES}}
+
+
+def settings_from(tree: dict[str, Any]) -> Settings:
+    """Settings from a plain nested dict; an unknown key raises InputError."""
+    values: dict[str, Any] = {}
+    for key, value in tree.items():
+        kind = _NESTED.get(key)
+        values[key] = _make(kind, value, key) if kind else value
+    made = _make(Settings, values, "settings")
+    assert isinstance(made, Settings)
+    return made
+
+
+def _make(kind: type[Any], values: dict[str, Any], where: str) -> Any:
+    names = [f.name for f in fields(kind)]
+    for key in values:
+        _check(f"{where} key", key, key in names, ", ".join(names))
+    return kind(**values)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One supported combination and what it guarantees."""
+
+    name: str
+    training: str
+    unit: str
+    engines: tuple[str, ...]
+    guarantee: str
+
+
+SCENARIOS = (
+    Scenario("open federation", "federated", "none", ("inprocess", "ray", "grpc"),
+             "recordings stay in the hospital; updates carry no formal protection"),
+    Scenario("window-private federation", "federated", "window", ("inprocess", "ray", "grpc"),
+             "each update is (epsilon, delta)-private per window, noised inside the hospital; "
+             "a patient is not bounded"),
+    Scenario("pooled", "pooled", "none", ("inprocess",),
+             "the paper's central set-up: recordings are pooled, nothing is protected"),
+    Scenario("window-private pooled", "pooled", "window", ("inprocess",),
+             "recordings are pooled; the models are (epsilon, delta)-private per window; "
+             "a patient is not bounded"),
+    Scenario("local", "local", "none", ("inprocess",),
+             "each hospital trains alone; nothing is exchanged, nothing is protected"),
+    Scenario("window-private local", "local", "window", ("inprocess",),
+             "each hospital trains alone; its models are (epsilon, delta)-private per window; "
+             "a patient is not bounded"),
+)
+
+
+def scenario_of(settings: Settings) -> Scenario:
+    """The named scenario of a run.
+
+    Raises:
+        InputError: no scenario allows the combination; the message lists those that exist.
+    """
+    for scenario in SCENARIOS:
+        if (scenario.training, scenario.unit) == (settings.training, settings.privacy.unit) and (
+            settings.engine in scenario.engines
+        ):
+            return scenario
+    allowed = "; ".join(f"training={s.training} privacy={s.unit} engine={'|'.join(s.engines)}"
+                        for s in SCENARIOS)
+    raise InputError(
+        f"no scenario has training={settings.training} privacy={settings.privacy.unit} "
+        f"engine={settings.engine}; allowed: {allowed}"
+    )

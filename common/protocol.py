@@ -1,0 +1,38 @@
+"""Names shared by hospitals, server and auditor, and the list of all that crosses the wire.
+
+What a hospital sends, per training reply: the shared weights of one stage ("arrays"), the number
+of training windows it declares ("num-examples"), its site name, and either nothing more or one of
+the enumerated ERRORS. The mean training loss is added only where `privacy.unit` is "none": it is
+computed on private windows and no accountant covers it. Identity heads never leave.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+ARRHYTHMIA_CLASSES: Final = ("Normal", "AFIB", "PVC", "SVE")
+AGE_BANDS: Final = ("<40", "40-54", "55-64", "65-74", ">=75")  # years
+SEXES: Final = ("M", "F")
+PARTS: Final = ("train", "validation", "test")
+
+Stage = Literal["diagnosis", "identity", "sex", "age", "anonymizer"]
+CLASSIFIER_STAGES: Final[tuple[Stage, ...]] = ("diagnosis", "identity", "sex", "age")
+STAGES: Final[tuple[Stage, ...]] = (*CLASSIFIER_STAGES, "anonymizer")
+
+# Keys of the records inside a message.
+ARRAYS: Final = "arrays"
+CONFIG: Final = "config"
+METRICS: Final = "metrics"
+REPLY: Final = "reply"
+NUM_EXAMPLES: Final = "num-examples"
+
+# Queries beside training: freeze the classifiers, release the test recordings.
+FREEZE: Final = "freeze"
+RELEASE: Final = "release"
+
+ERRORS: Final = {
+    "budget": "its privacy cap does not allow the round",
+    "data": "it has no usable training window for this stage",
+    "settings": "it refused the settings it was sent",
+    "internal": "it failed; the reason is in the hospital's own log",
+}

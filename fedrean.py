@@ -1,0 +1,1 @@
+"""fedrean's one public name."""
