@@ -1,1 +1,158 @@
-"""fedrean's one public name."""
+"""fedrean's one public name: the command line. Heavy imports happen inside the commands."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # the packages beside this file
+os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
+os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
+
+from common.errors import FedreanError, InputError  # noqa: E402
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+                  help="Train an ECG anonymizer across hospitals, then attack what it releases.")
+data = typer.Typer(no_args_is_help=True, help="Look at a hospital's records, or make synthetic "
+                                              "ones.")
+app.add_typer(data, name="data")
+console = Console()
+
+
+@app.command()
+def simulate(
+    overrides: Annotated[list[str] | None, typer.Argument(
+        help="Hydra overrides such as privacy=window privacy.epsilon=4 training=pooled "
+             "profile=small hospitals=[a.yaml,b.yaml]; or resume=RUN alone.")] = None,
+    name: Annotated[str, typer.Option(help="Run directory; default runs/<date-time>.")] = "",
+    data_dir: Annotated[Path, typer.Option(help="Where the embedded cohort and prepared windows "
+                                                "are kept.")] = Path("data"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print metrics.json.")] = False,
+) -> None:
+    """Simulate a consortium on this host: train, release, attack, report.
+
+    Without arguments four synthetic hospitals train on the embedded cohort. Ctrl-C leaves a run
+    directory that `simulate resume=RUN` finishes, without privacy to the same numbers.
+    """
+    logging.getLogger("flwr").setLevel(logging.ERROR)
+    from simulations.consortium import create_run, open_run, run
+    from simulations.overrides import compose_settings
+    from simulations.progress import Bars
+
+    words = overrides or []
+    resumed = [word.removeprefix("resume=") for word in words if word.startswith("resume=")]
+    if resumed and len(words) > 1:
+        raise InputError(f"resume={resumed[0]} takes the settings of that run; "
+                         f"{len(words) - 1} more overrides were given, 0 are allowed")
+    folder = Path(resumed[0] if resumed else name or f"runs/{time.strftime('%Y%m%d-%H%M%S')}")
+    settings = open_run(folder) if resumed else compose_settings(words)
+    if not resumed:
+        create_run(folder, settings)
+    try:
+        with Bars(settings, console if not as_json else Console(stderr=True), folder) as bars:
+            metrics = run(folder.resolve(), settings, data_dir.resolve(), bars)
+    except KeyboardInterrupt:
+        console.print(f"interrupted; go on with: fedrean simulate resume={folder}")
+        raise typer.Exit(130) from None
+    if as_json:
+        print((folder / "metrics.json").read_text())
+    else:
+        show(json.loads((folder / "metrics.json").read_text()))
+        console.print(f"report: {folder / 'report.html'}", soft_wrap=True)
+    del metrics
+
+
+@app.command()
+def report(folder: Annotated[Path, typer.Argument(metavar="RUN", help="Run directory.")],
+           as_json: Annotated[bool, typer.Option("--json", help="Print metrics.json.")] = False,
+           ) -> None:
+    """Print a finished run's table and write its report.html again."""
+    from common.results import read_json
+    from server.report.page import write_report
+
+    path = folder / "metrics.json"
+    if not path.exists():
+        raise InputError(f"RUN is {str(folder)!r}, which holds no metrics.json; allowed: a "
+                         f"finished run (an interrupted one: fedrean simulate resume={folder})")
+    metrics = read_json(path)
+    settings = metrics["config"]
+    write_report(folder, examples=not settings["hospitals"] or settings["audit"]["examples"])
+    if as_json:
+        print(path.read_text())
+    else:
+        show(metrics)
+        console.print(f"report: {folder / 'report.html'}", soft_wrap=True)
+
+
+@data.command()
+def synthesize(directory: Annotated[Path, typer.Argument(help="Folder to write to.")],
+               patients: Annotated[int, typer.Option(help="Patients per hospital.")] = 8,
+               minutes: Annotated[float, typer.Option(help="Length of a record, min.")] = 15.0,
+               seed: Annotated[int, typer.Option(help="Same seed, same bytes.")] = 0) -> None:
+    """Write the embedded cohort: four synthetic hospitals as WFDB records."""
+    from common.ecg.synthetic import CohortSettings, write_consortium
+
+    for file in write_consortium(directory, CohortSettings(patients, minutes, seed)):
+        console.print(str(file), soft_wrap=True)
+
+
+@data.command()
+def describe(path: Annotated[Path, typer.Argument(help="A hospital file, or the folder that "
+                                                       "holds hospital.yaml.")],
+             data_dir: Annotated[Path, typer.Option(help="Where prepared windows are kept.")]
+             = Path("data"),
+             as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Print a hospital's patients, hours, windows per class and what was left out and why."""
+    from simulations.describe import describe_hospital
+
+    facts = describe_hospital(path / "hospital.yaml" if path.is_dir() else path, data_dir)
+    if as_json:
+        print(json.dumps(facts, indent=1))
+        return
+    table = Table(title=str(facts["name"]))
+    table.add_column("what")
+    table.add_column("value")
+    for key, value in facts.items():
+        table.add_row(key, json.dumps(value) if isinstance(value, dict | list) else str(value))
+    console.print(table)
+
+
+def show(metrics: dict[str, Any]) -> None:
+    """Print the result table, the accounts and the warnings."""
+    from server.report.table import accounts, result_rows
+
+    header, rows = result_rows(metrics)
+    table = Table(title="What an attacker can do, and what is left of the diagnosis")
+    for title in header:
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    for line in [*accounts(metrics), *metrics["warnings"], *metrics["skipped"]]:
+        console.print(line, soft_wrap=True, highlight=False)
+
+
+def main() -> None:
+    """Entry point: exit 0 done, 1 failed, 2 bad input, 130 interrupted."""
+    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    try:
+        app()
+    except InputError as error:
+        print(f"fedrean: {error}", file=sys.stderr)
+        sys.exit(2)
+    except FedreanError as error:
+        print(f"fedrean: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

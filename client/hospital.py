@@ -1,0 +1,225 @@
+"""One hospital: its windows, its networks, and one private round of training on them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from client.ledger import Ledger
+from common.anonymizers.rean import Frozen, rean_loss
+from common.config import Settings
+from common.ecg.windows import Store
+from common.errors import InputError
+from common.models.classifier import Classifier, build, load_shared, shared_state
+from common.models.files import load_state, save_state
+from common.privacy.accounting import Spend, calibrate
+from common.privacy.noise import poisson_indices
+from common.privacy.window_dp import privatise, skip_forward
+from common.protocol import ARRHYTHMIA_CLASSES, CLASSIFIER_STAGES, STAGES, Stage
+from common.training import (
+    Indices,
+    Loss,
+    Schedule,
+    allowed_loss,
+    device_of,
+    masked_loss,
+    seed_from,
+    shuffled,
+    train,
+)
+
+
+@dataclass(frozen=True)
+class Update:
+    """What a training round gives: weights that may leave, and the count the hospital declares."""
+
+    state: dict[str, Tensor]
+    examples: int
+    loss: float
+
+
+def digest(state: Mapping[str, Tensor]) -> str:
+    """SHA-256 of named weights, in the order of their names."""
+    sha = hashlib.sha256()
+    for name in sorted(state):
+        sha.update(name.encode())
+        sha.update(np.ascontiguousarray(state[name].detach().cpu().numpy()).tobytes())
+    return sha.hexdigest()
+
+
+class Hospital:
+    """A hospital in one run.
+
+    Args:
+        site: its name.
+        store: prepared windows.
+        state: folder on the hospital's own disk: identity heads, frozen models, kept replies.
+        ledger: its privacy ledger, which outlives runs.
+        settings: of the run.
+        run: identifier of the run.
+    """
+
+    def __init__(self, site: str, store: Store, state: Path, ledger: Path, settings: Settings,
+                 run: str) -> None:
+        self.site, self.store, self.settings, self.run = site, store, settings, run
+        self.state = state / run
+        self.ledger = Ledger(ledger)
+        self.device = device_of(settings.device)
+        self.allowed = store.labels(settings.labels)
+        self.slot = self._assign_slots()
+
+    def _assign_slots(self) -> NDArray[np.int64]:
+        """Identity slot of each patient of the store, -1 for reserved ones; drawn at random."""
+        index = self.store.index
+        members = np.unique(index["patient"][~index["reserved"]])
+        slots = self.settings.slots or len(members)
+        if slots < len(members):
+            raise InputError(f"slots is {slots}; {self.site} needs at least {len(members)}, "
+                             "one for each patient in training")
+        generator = np.random.default_rng(seed_from(self.settings, self.site, "slots"))
+        slot = np.full(len(self.store.info["patients"]), -1, dtype=np.int64)
+        slot[members] = generator.permutation(slots)[: len(members)]
+        self.slots = slots
+        return slot
+
+    def network(self, stage: Stage) -> nn.Module:
+        """The stage's network; its weights come from the server, but for the identity head."""
+        leads = self.store.windows.shape[1]
+        seed = seed_from(self.settings, self.site, stage)
+        return build(stage, self.settings, leads, self.slots, seed).to(self.device)
+
+    def usable(self, stage: Stage) -> Indices:
+        """Training windows that carry information for a stage; reserved patients never do."""
+        rows = self.store.select("train", reserved=False)
+        if stage == "diagnosis":
+            return rows[self.allowed[rows] != (1 << len(ARRHYTHMIA_CLASSES)) - 1]
+        if stage in ("sex", "age"):
+            return rows[self.store.index[stage][rows] >= 0]
+        return rows
+
+    def fetch(self, rows: Indices) -> dict[str, Tensor]:
+        """Windows and labels of rows of the store: x (B, leads, L), the others (B,)."""
+        index = self.store.index[rows]
+        batch = {
+            "x": torch.from_numpy(np.array(self.store.windows[rows])),
+            "allowed": torch.from_numpy(self.allowed[rows].astype(np.int64)),
+            "identity": torch.from_numpy(self.slot[index["patient"]]),
+            "sex": torch.from_numpy(index["sex"].astype(np.int64)),
+            "age": torch.from_numpy(index["age"].astype(np.int64)),
+        }
+        return {name: value.to(self.device) for name, value in batch.items()}
+
+    def loss(self, stage: Stage) -> Loss:
+        """The stage's loss of each window, (B,)."""
+        if stage == "diagnosis":
+            return lambda net, b: allowed_loss(net(b["x"]), b["allowed"])
+        if stage == "anonymizer":
+            frozen, rean = self.frozen(), self.settings.rean
+            return lambda net, b: rean_loss(net, b, frozen, rean)
+        return lambda net, b: masked_loss(net(b["x"]), b[stage])
+
+    def freeze(self, stage: Stage, state: Mapping[str, Tensor]) -> None:
+        """Keep the final shared weights of a stage."""
+        save_state(self.state / "frozen" / f"{stage}.safetensors", state, {"stage": stage})
+
+    def trained(self, stage: Stage) -> nn.Module:
+        """The final network of a stage, as this hospital holds it."""
+        network = self.network(stage)
+        load_shared(stage, network, load_state(self.state / "frozen" / f"{stage}.safetensors"))
+        if stage == "identity":
+            self._load_head(network, self.settings.identity.rounds)
+        return network.eval()
+
+    def frozen(self) -> Frozen:
+        """The training signal of the anonymizer."""
+        return Frozen(*(self.trained(stage) for stage in CLASSIFIER_STAGES)).freeze()
+
+    def _head_file(self, number: int) -> Path:
+        return self.state / "heads" / f"{number}.safetensors"
+
+    def _load_head(self, network: nn.Module, number: int) -> None:
+        """The head after a round; round 0 is the initial one. Heads never leave the hospital."""
+        if number > 0 and isinstance(network, Classifier) and self._head_file(number).exists():
+            network.head.load_state_dict(load_state(self._head_file(number)))
+
+    def plan(self) -> list[tuple[Stage, float, int]]:
+        """(stage, sampling rate q, steps a round) of every stage this hospital takes part in."""
+        plan: list[tuple[Stage, float, int]] = []
+        for stage in STAGES:
+            n, training = len(self.usable(stage)), self.settings.stage(stage)
+            if n:
+                q = min(1.0, training.batch / n)
+                plan.append((stage, q, max(1, round(training.epochs / q))))
+        return plan
+
+    def noise_multiplier(self) -> float:
+        """One noise multiplier for the whole run: all stages, all rounds."""
+        privacy = self.settings.privacy
+        steps = [(q, count * self.settings.stage(s).rounds) for s, q, count in self.plan()]
+        return calibrate(steps, privacy.epsilon, privacy.delta)
+
+    def train_round(self, stage: Stage, number: int, received: Mapping[str, Tensor]) -> Update:
+        """Train one round from the received weights, charge the ledger, keep the reply.
+
+        Raises:
+            InputError: no usable window for the stage.
+            BudgetError: the ledger's cap does not allow the round.
+        """
+        torch.set_num_threads(self.settings.threads)
+        rows = self.usable(stage)
+        if not len(rows):
+            raise InputError(f"hospital {self.site} has 0 usable training windows for {stage}; "
+                             "at least 1 is needed")
+        inputs, kept = digest(received), self.state / "replies" / f"{stage}-{number}.safetensors"
+        if self.ledger.find(self.run, stage, number, inputs) is not None and kept.exists():
+            return Update(load_state(kept), len(rows), float("nan"))
+        network = self.network(stage)
+        load_shared(stage, network, received)
+        if stage == "identity":
+            self._load_head(network, number - 1)
+        row, loss = self._train(stage, number, rows, network, inputs)
+        if stage == "identity" and isinstance(network, Classifier):
+            save_state(self._head_file(number), network.head.state_dict(), {"round": str(number)})
+        state = shared_state(stage, network)
+        save_state(kept, state, {"stage": stage, "round": str(number)})
+        self.ledger.settle(row, digest(state))
+        return Update(state, len(rows), loss)
+
+    def _train(self, stage: Stage, number: int, rows: Indices, network: nn.Module,
+               inputs: str) -> tuple[int, float]:
+        """Charge first, then train in place; (ledger row, mean loss)."""
+        training, privacy = self.settings.stage(stage), self.settings.privacy
+        private = privacy.unit == "window"
+        q = min(1.0, training.batch / len(rows))
+        steps = max(1, round(training.epochs / q))
+        spend = Spend(q, self.noise_multiplier(), steps) if private else None
+        row = self.ledger.charge(self.run, stage, number, privacy.unit, spend, privacy.delta,
+                                 inputs, privacy.cap or privacy.epsilon)
+        seed = seed_from(self.settings, self.site, stage, number)
+        torch.manual_seed(seed)
+        optimizer: torch.optim.Optimizer = torch.optim.AdamW(
+            network.parameters(), lr=training.lr, weight_decay=training.weight_decay)
+        module, batches = network, shuffled(len(rows), training.batch, training.epochs, seed)
+        if spend:
+            torch.seed()  # stochastic depth must not be predictable either
+            module, optimizer = privatise(network, optimizer, sigma=spend.sigma, clip=privacy.clip,
+                                          expected_batch=q * len(rows))
+            batches = _poisson(len(rows), q, steps)
+        else:
+            steps = -(-len(rows) // training.batch) * training.epochs
+        schedule = Schedule(training.lr, (number - 1) * steps, training.rounds * steps)
+        loss = train(module, optimizer, batches, lambda i: self.fetch(rows[i]), self.loss(stage),
+                     schedule, skip_forward if spend else None)
+        return row, loss
+
+
+def _poisson(n: int, q: float, steps: int) -> Iterator[Indices]:
+    for _ in range(steps):
+        yield poisson_indices(n, q)

@@ -1,0 +1,105 @@
+"""The release: a hospital's test recordings, anonymized, as WFDB; and its audit bundle.
+
+Released samples are what was attacked: windows in [0, 1] (unit "NU"), since the amplitude in mV
+would tell more than the audit looked at. Windows that were left out are gaps.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import time
+from pathlib import Path
+
+import numpy as np
+import wfdb
+from numpy.typing import NDArray
+
+from client.hospital import Hospital
+from common.anonymizers.rean import ReanAnonymizer
+from common.protocol import CLASSIFIER_STAGES
+from common.results import write_json
+from common.training import predict
+
+
+def anonymizer_of(hospital: Hospital) -> ReanAnonymizer:
+    """The trained anonymizer as this hospital holds it."""
+    return ReanAnonymizer(hospital.trained("anonymizer"), hospital.settings.rean.bound)
+
+
+def write_release(hospital: Hospital) -> Path:
+    """Write the anonymized test part of every record, under names that tell nothing.
+
+    Returns:
+        The folder, `<state>/<run>/release`; an unfinished one never has this name.
+    """
+    target = hospital.state / "release"
+    part = hospital.state / "release.part"
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    index, info = hospital.store.index, hospital.store.info
+    rows = hospital.store.select("test")
+    names = []
+    for record in np.unique(index["record"][rows]):
+        of_record = rows[index["record"][rows] == record]
+        released = anonymizer_of(hospital).anonymize(np.array(hospital.store.windows[of_record]))
+        starts = index["start"][of_record]
+        name = secrets.token_hex(6)
+        wfdb.wrsamp(name, info["sampling_rate"],
+                    ["NU"] * released.shape[1], [f"lead {i + 1}" for i in range(released.shape[1])],
+                    p_signal=_stitch(released, starts, info["sampling_rate"]),
+                    fmt=["16"] * released.shape[1], adc_gain=[20000.0] * released.shape[1],
+                    baseline=[0] * released.shape[1], write_dir=str(part))
+        names.append(name)
+    (part / "RECORDS").write_text("\n".join(sorted(names)) + "\n")
+    shutil.rmtree(target, ignore_errors=True)
+    part.rename(target)
+    return target
+
+
+def _stitch(windows: NDArray[np.float32], starts: NDArray[np.float64],
+            rate: int) -> NDArray[np.float64]:
+    """Windows [n, leads, L] at their start times (s) -> signal [samples, leads], NaN in gaps."""
+    first = np.round((starts - starts[0]) * rate).astype(int)
+    length = windows.shape[2]
+    signal = np.full((first[-1] + length, windows.shape[1]), np.nan)
+    for at, window in zip(first, windows, strict=True):
+        signal[at : at + length] = window.T
+    return signal
+
+
+def export_bundle(hospital: Hospital, folder: Path) -> None:
+    """Write the audit bundle: clean and released windows, labels, and the frozen networks' answers.
+
+    Anonymized training windows are part of it, so that the auditor can retrain on them: the worst
+    case of a recipient who collects releases of known patients. In a simulation every patient is
+    in the bundle.
+    """
+    store, anonymizer = hospital.store, anonymizer_of(hospital)
+    target, part = folder / hospital.site, folder / f"{hospital.site}.part"
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    clean = np.array(store.windows)
+    started = time.perf_counter()
+    released = anonymizer.anonymize(clean)
+    seconds = time.perf_counter() - started
+    np.save(part / "clean.npy", clean)
+    np.save(part / "released.npy", released)
+    np.save(part / "index.npy", store.index)
+    np.save(part / "allowed.npy", hospital.allowed)
+    np.save(part / "slot.npy", hospital.slot[store.index["patient"]])
+    for stage in CLASSIFIER_STAGES:
+        network = hospital.trained(stage)
+        for name, windows in (("clean", clean), ("released", released)):
+            np.save(part / f"frozen-{stage}-{name}.npy", predict(network, windows).numpy())
+    account = hospital.ledger.account(hospital.settings.privacy.delta)
+    write_json(part / "bundle.json", {
+        "site": hospital.site, "data": store.info,
+        "ms_per_window": 1000 * seconds / max(1, len(clean)),
+        "privacy": {"unit": account.unit, "epsilon": account.epsilon_window,
+                    "delta": account.delta, "releases": account.releases,
+                    "cap": hospital.settings.privacy.cap or hospital.settings.privacy.epsilon,
+                    "patient": "not bounded"},
+    })
+    shutil.rmtree(target, ignore_errors=True)
+    part.rename(target)

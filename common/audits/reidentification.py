@@ -1,0 +1,75 @@
+"""Who is it? Closed-set classification, and identification by nearest neighbour.
+
+Source: the biometric literature's identification rate: cosine nearest neighbour of a probe among
+enrolled windows, galleries and probes never from the same moment.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common.results import Estimate, mean_estimate
+
+Ints = NDArray[np.int64]
+SESSION_GAP = 240.0  # s between gallery and probe of one record
+
+
+def closed_set(scores: NDArray[np.float64], identity: Ints) -> Estimate:
+    """Share of windows whose highest score is their own patient's.
+
+    Args:
+        scores: [n, patients].
+        identity: column of the right patient, [n]; -1 (not enrolled) takes no part.
+    """
+    known = identity >= 0
+    hit = scores[known].argmax(1) == identity[known] if known.any() else np.array([])
+    return mean_estimate(hit, identity[known], chance=1 / scores.shape[1])
+
+
+def protocol_rows(patient: Ints, record: Ints, start: NDArray[np.float64], gallery: Ints,
+                  probe: Ints) -> tuple[Ints, Ints, str]:
+    """Gallery and probe rows under the strictest protocol that the recordings allow.
+
+    Where at least half of the patients have probes from a record without gallery windows, only
+    those probes count ("different records"); otherwise probes at least four minutes after the
+    patient's last gallery window of the same record ("same session").
+    """
+    enrolled = {(p, r) for p, r in zip(patient[gallery], record[gallery], strict=True)}
+    other = np.array([(p, r) not in enrolled
+                      for p, r in zip(patient[probe], record[probe], strict=True)], dtype=bool)
+    if len(np.unique(patient[probe][other])) * 2 >= len(np.unique(patient[probe])):
+        return gallery, probe[other], "different records"
+    last: dict[tuple[int, int], float] = {}
+    for row in gallery:
+        key = (int(patient[row]), int(record[row]))
+        last[key] = max(last.get(key, -np.inf), float(start[row]))
+    # Enrolment stops early enough that no probe is near: cut the gallery, not the probes.
+    first: dict[tuple[int, int], float] = {}
+    for row in probe:
+        key = (int(patient[row]), int(record[row]))
+        first[key] = min(first.get(key, np.inf), float(start[row]))
+    far = np.array([start[row] <= first.get((int(patient[row]), int(record[row])), np.inf)
+                    - SESSION_GAP for row in gallery], dtype=bool)
+    return gallery[far], probe, "same session"
+
+
+def identification_rate(gallery: NDArray[np.float32], gallery_patient: Ints,
+                        probe: NDArray[np.float32], probe_patient: Ints) -> Estimate:
+    """Top-1 rate by cosine similarity; probes of patients who are not enrolled take no part.
+
+    Args:
+        gallery: embeddings [m, d] of enrolled windows.
+        gallery_patient: [m].
+        probe: embeddings [n, d] of released windows.
+        probe_patient: [n].
+    """
+    enrolled = np.unique(gallery_patient)
+    kept = np.isin(probe_patient, enrolled)
+    if not kept.any():
+        return Estimate(float("nan"), float("nan"), float("nan"), 0, None)
+    a = gallery / (np.linalg.norm(gallery, axis=1, keepdims=True) + 1e-12)
+    b = probe[kept] / (np.linalg.norm(probe[kept], axis=1, keepdims=True) + 1e-12)
+    nearest = gallery_patient[(b @ a.T).argmax(1)]
+    return mean_estimate(nearest == probe_patient[kept], probe_patient[kept],
+                         chance=1 / len(enrolled))

@@ -1,0 +1,65 @@
+"""Is the arrhythmia still there? Accuracy and AUROC over windows whose class is decided; PRD."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+from common.protocol import ARRHYTHMIA_CLASSES
+from common.results import Estimate, clustered_bootstrap, mean_estimate
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def decided(allowed: NDArray[np.uint8]) -> Ints:
+    """Class of each window whose mask allows exactly one, else -1. [n] -> [n]."""
+    masks = 1 << np.arange(len(ARRHYTHMIA_CLASSES))
+    match = allowed[:, None] == masks
+    return np.where(match.any(1), match.argmax(1), -1)
+
+
+def _auroc(positive: NDArray[np.bool_], score: Floats, weight: Floats) -> float:
+    kept = weight > 0
+    if len(np.unique(positive[kept])) < 2:
+        return math.nan
+    return float(roc_auc_score(positive[kept], score[kept], sample_weight=weight[kept]))
+
+
+def diagnosis(scores: Floats, allowed: NDArray[np.uint8], patient: Ints) -> dict[str, Any]:
+    """Accuracy, macro-AUROC (mean of one-against-rest) and AUROC of each class present.
+
+    Args:
+        scores: class scores, [n, 4].
+        allowed: label masks, [n]; windows with more than one class left take no part.
+        patient: patient of each window, [n].
+    """
+    classes = decided(allowed)
+    rows = np.flatnonzero(classes >= 0)
+    s, y, who = scores[rows], classes[rows], patient[rows]
+    present = [c for c in range(len(ARRHYTHMIA_CLASSES)) if 0 < np.sum(y == c) < len(y)]
+
+    def macro(w: Floats) -> float:
+        values = [_auroc(y == c, s[:, c], w) for c in present]
+        values = [value for value in values if math.isfinite(value)]
+        return float(np.mean(values)) if values else math.nan
+
+    result: dict[str, Any] = {
+        "arrhythmia_accuracy": mean_estimate(s.argmax(1) == y if len(y) else y, who),
+        "macro_auroc": clustered_bootstrap(macro, who, chance=0.5, resamples=200),
+        "auroc": {},
+    }
+    for c in present:
+        result["auroc"][ARRHYTHMIA_CLASSES[c]] = clustered_bootstrap(
+            lambda w, c=c: _auroc(y == c, s[:, c], w), who, chance=0.5, resamples=200)
+    return result
+
+
+def prd(clean: NDArray[np.float32], released: NDArray[np.float32], patient: Ints) -> Estimate:
+    """Mean PRD in percent, 100 |x - x_hat| / |x| of each window [n, leads, L]."""
+    change = np.sqrt(((clean - released) ** 2).sum((1, 2)))
+    return mean_estimate(100 * change / np.sqrt((clean**2).sum((1, 2)) + 1e-12), patient)

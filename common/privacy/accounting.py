@@ -1,0 +1,157 @@
+"""The privacy account: epsilon of a history of noisy steps, and the noise that meets a target.
+
+The mechanism is the Poisson-subsampled Gaussian under add-or-remove adjacency. Histories compose
+as Renyi divergences (Opacus's RDPAccountant; Mironov 2017, arXiv:1702.07476): epsilons are never
+added up. Opacus is imported inside the functions because its import takes seconds.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from common.errors import InputError
+
+_SIGMA_LOW = 2.0**-6  # below it, epsilon is in the thousands and Opacus's series lose precision
+_SIGMA_HIGH = 2.0**20
+_TOLERANCE = 1e-3  # relative precision of a calibrated sigma
+
+
+@dataclass(frozen=True)
+class Spend:
+    """Steps of the subsampled Gaussian mechanism that share a rate and a noise.
+
+    Attributes:
+        q: sampling rate per step, from 0 to 1.
+        sigma: noise standard deviation over the clipping norm (no unit), at least 0.
+        steps: number of steps, at least 0; empty batches count.
+
+    Raises:
+        InputError: if a value lies outside its range.
+    """
+
+    q: float
+    sigma: float
+    steps: int
+
+    def __post_init__(self) -> None:
+        _check_rate(self.q)
+        if not (math.isfinite(self.sigma) and self.sigma >= 0):
+            raise InputError(f"sigma is {self.sigma}; it must be finite and at least 0")
+        _check_steps(self.steps)
+
+
+def epsilon(spends: Sequence[Spend], delta: float) -> float:
+    """Compose all spends and return the total epsilon at delta.
+
+    Args:
+        spends: the whole history, in any order; it is not modified.
+        delta: failure probability of the guarantee, between 0 and 1 exclusive.
+
+    Returns:
+        Total epsilon (natural logarithm): 0 if nothing was spent, infinity if a step had no noise.
+
+    Raises:
+        InputError: if delta lies outside its range.
+    """
+    _check_delta(delta)
+    steps: defaultdict[tuple[float, float], int] = defaultdict(int)
+    for spend in spends:
+        if spend.q > 0 and spend.steps > 0:
+            steps[(float(spend.sigma), float(spend.q))] += int(spend.steps)
+    if not steps:
+        return 0.0
+    if any(sigma < _SIGMA_LOW for sigma, _ in steps):
+        return math.inf  # a valid upper bound, and the only one without noise
+    return _compose([(sigma, q, count) for (sigma, q), count in steps.items()], delta)
+
+
+def calibrate(plan: Sequence[tuple[float, int]], epsilon: float, delta: float) -> float:
+    """Find the one sigma for a whole plan of steps that just meets a total epsilon.
+
+    Args:
+        plan: pairs of sampling rate and number of steps, over all stages and rounds to come.
+        epsilon: target for the whole plan, finite and above 0.
+        delta: failure probability of the guarantee, between 0 and 1 exclusive.
+
+    Returns:
+        The smallest sigma (noise over clipping norm, within 0.1 % from above) whose total
+        epsilon does not exceed the target.
+
+    Raises:
+        InputError: if an argument is out of range, the plan is empty, or no sigma is enough
+            (the Renyi orders set a floor of about .1 on epsilon at delta = 1e-5).
+    """
+    if not (math.isfinite(epsilon) and epsilon > 0):
+        raise InputError(f"epsilon is {epsilon}; it must be finite and above 0")
+    for rate, count in plan:
+        _check_rate(rate)
+        _check_steps(count)
+    if not any(rate > 0 and count > 0 for rate, count in plan):
+        raise InputError(f"plan is {list(plan)}; it must hold at least one step with q above 0")
+    low, high = _bracket(plan, epsilon, delta)
+    while high > low * (1.0 + _TOLERANCE):
+        middle = math.sqrt(low * high)
+        if _plan_epsilon(plan, middle, delta) <= epsilon:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _bracket(plan: Sequence[tuple[float, int]], target: float, delta: float) -> tuple[float, float]:
+    """Return sigmas (low, high): high meets the target, low does not or is the least allowed.
+
+    Raises:
+        InputError: if even the largest noise considered misses the target.
+    """
+    floor = _plan_epsilon(plan, _SIGMA_HIGH, delta)
+    if floor > target:
+        raise InputError(
+            f"epsilon is {target} at delta {delta}; no noise brings this plan below {floor:.4g}"
+        )
+    high = 1.0
+    while _plan_epsilon(plan, high, delta) > target:
+        high *= 2.0
+    low = high / 2.0
+    while low >= _SIGMA_LOW and _plan_epsilon(plan, low, delta) <= target:
+        low, high = low / 2.0, low
+    return (low, high) if low >= _SIGMA_LOW else (high, high)
+
+
+def _plan_epsilon(plan: Sequence[tuple[float, int]], sigma: float, delta: float) -> float:
+    """Return the total epsilon of a plan of (rate, steps) at one sigma."""
+    return epsilon([Spend(rate, sigma, count) for rate, count in plan], delta)
+
+
+def _compose(history: list[tuple[float, float, int]], delta: float) -> float:
+    """Return Opacus's epsilon for entries of (sigma, q, steps); infinity where it has no bound."""
+    from opacus.accountants import RDPAccountant
+
+    accountant = RDPAccountant()
+    accountant.history = list(history)  # tuples: nothing of the caller's is aliased
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a best order at the edge still gives a valid bound
+        value = float(accountant.get_epsilon(delta=delta))
+    return value if math.isfinite(value) else math.inf
+
+
+def _check_rate(q: float) -> None:
+    """Raise InputError unless q is a probability."""
+    if not 0.0 <= q <= 1.0:
+        raise InputError(f"q is {q}; it must lie between 0 and 1")
+
+
+def _check_steps(steps: int) -> None:
+    """Raise InputError unless steps is a whole number of at least 0."""
+    if int(steps) != steps or steps < 0:
+        raise InputError(f"steps is {steps}; it must be a whole number of at least 0")
+
+
+def _check_delta(delta: float) -> None:
+    """Raise InputError unless 0 < delta < 1."""
+    if not 0.0 < delta < 1.0:
+        raise InputError(f"delta is {delta}; it must lie between 0 and 1, both excluded")

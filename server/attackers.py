@@ -1,0 +1,107 @@
+"""The auditor's own networks, trained on bundles: attackers, and the independent diagnosis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from common.config import Settings
+from common.models.classifier import Classifier
+from common.models.inception_time import InceptionTime
+from common.models.resnet1d import ResNet1D
+from common.protocol import AGE_BANDS, ARRHYTHMIA_CLASSES, SEXES
+from common.training import (
+    Schedule,
+    allowed_loss,
+    device_of,
+    masked_loss,
+    predict,
+    seed_from,
+    shuffled,
+    train,
+)
+from server.bundles import Bundles
+
+Windows = NDArray[np.float32]
+
+
+class Attacker(nn.Module):
+    """One ResNet1D that tells identity, sex and age at once.
+
+    Sharing the backbone makes the attacker stronger, not weaker: sex and age are functions of the
+    identity that it learns.
+    """
+
+    def __init__(self, width: int, leads: int, patients: int) -> None:
+        super().__init__()
+        self.sizes = (patients, len(SEXES), len(AGE_BANDS))
+        self.classifier = Classifier(ResNet1D(width, leads), sum(self.sizes))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, leads, L] -> logits of identity, sex and age side by side."""
+        out: Tensor = self.classifier(x)
+        return out
+
+    def answers(self, windows: Windows) -> dict[str, NDArray[np.float64]]:
+        """Scores {reid, sex, age}, each [n, classes]."""
+        parts = predict(self, windows).double().split(self.sizes, dim=1)
+        return {name: part.numpy() for name, part in zip(("reid", "sex", "age"), parts, strict=True)}
+
+    def embed(self, windows: Windows) -> NDArray[np.float32]:
+        """Embeddings before the head, [n, d]."""
+        return predict(self.classifier.backbone, windows).numpy()
+
+
+def _fit(network: nn.Module, settings: Settings, name: str, n: int,
+         fetch: Callable[[NDArray[np.int64]], dict[str, Tensor]],
+         loss: Callable[[nn.Module, dict[str, Tensor]], Tensor]) -> float:
+    audit, seed = settings.audit, seed_from(settings, "auditor", name)
+    torch.manual_seed(seed)
+    torch.set_num_threads(settings.threads)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=audit.lr, weight_decay=1e-2)
+    steps = -(-n // audit.batch) * audit.epochs
+    return train(network, optimizer, shuffled(n, audit.batch, audit.epochs, seed), fetch, loss,
+                 Schedule(audit.lr, 0, steps))
+
+
+def train_attacker(bundles: Bundles, windows: Windows, settings: Settings, name: str) -> Attacker:
+    """Train on the training part of `windows` (clean, or released for the retrained attacker)."""
+    rows, device = bundles.rows("train"), device_of(settings.device)
+    torch.manual_seed(seed_from(settings, "auditor", name, "weights"))
+    attacker = Attacker(settings.audit.width, windows.shape[1], int(bundles.patient.max()) + 1)
+    attacker.to(device)
+    labels = {"identity": bundles.patient, "sex": bundles.sex, "age": bundles.age}
+
+    def fetch(i: NDArray[np.int64]) -> dict[str, Tensor]:
+        batch = {key: torch.from_numpy(value[rows[i]]) for key, value in labels.items()}
+        batch["x"] = torch.from_numpy(windows[rows[i]])
+        return {key: value.to(device) for key, value in batch.items()}
+
+    def loss(network: nn.Module, b: dict[str, Tensor]) -> Tensor:
+        identity, sex, age = network(b["x"]).split(attacker.sizes, dim=1)
+        return (masked_loss(identity, b["identity"]) + 0.3 * masked_loss(sex, b["sex"])
+                + 0.3 * masked_loss(age, b["age"]))
+
+    _fit(attacker, settings, name, len(rows), fetch, loss)
+    return attacker
+
+
+def train_independent(bundles: Bundles, settings: Settings) -> Classifier:
+    """An InceptionTime on clean windows: it is in no loss, so nothing was tuned to please it."""
+    rows, device = bundles.rows("train"), device_of(settings.device)
+    rows = rows[bundles.allowed[rows] != (1 << len(ARRHYTHMIA_CLASSES)) - 1]
+    torch.manual_seed(seed_from(settings, "auditor", "independent", "weights"))
+    backbone = InceptionTime(max(4, settings.audit.width // 2), bundles.clean.shape[1])
+    network = Classifier(backbone, len(ARRHYTHMIA_CLASSES)).to(device)
+
+    def fetch(i: NDArray[np.int64]) -> dict[str, Tensor]:
+        return {"x": torch.from_numpy(bundles.clean[rows[i]]).to(device),
+                "allowed": torch.from_numpy(bundles.allowed[rows[i]].astype(np.int64)).to(device)}
+
+    _fit(network, settings, "independent", len(rows), fetch,
+         lambda net, b: allowed_loss(net(b["x"]), b["allowed"]))
+    return network

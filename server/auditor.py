@@ -1,0 +1,154 @@
+"""Step 6: the server attacks the release, as hard as a determined recipient could.
+
+The auditor's own attackers lead; the frozen networks that were the training signal are a second,
+weaker row ("training_signal"), since the anonymizer was trained against exactly them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from common.audits.attributes import attribute
+from common.audits.membership import loss_gap
+from common.audits.reidentification import closed_set, identification_rate, protocol_rows
+from common.audits.utility import diagnosis, prd
+from common.config import Settings, scenario_of
+from common.protocol import ARRHYTHMIA_CLASSES
+from common.results import SCHEMA_VERSION, Estimate
+from common.training import allowed_loss, predict
+from server.attackers import Attacker, Windows, train_attacker, train_independent
+from server.bundles import Bundles
+
+LEARNED = {"reid": 0.5, "sex": 0.6, "age": 0.4, "macro_auroc": 0.8}  # below: called out
+
+
+def audit(bundles: Bundles, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+    """All attacks; the metrics.json tree of design.md without timing."""
+    progress("training an attacker on clean windows")
+    attacker = train_attacker(bundles, bundles.clean, settings, "clean")
+    progress("retraining an attacker on released windows")
+    retrained = train_attacker(bundles, bundles.released, settings, "retrained")
+    progress("training an independent diagnosis network")
+    independent = train_independent(bundles, settings)
+    progress("attacking")
+    test = bundles.rows("test")
+    rows = {}
+    for name, windows in (("clean", bundles.clean), ("released", bundles.released)):
+        scores = predict(independent, windows[test]).double().numpy()
+        rows[name] = {
+            **_attack(bundles, attacker, windows),
+            **_frozen_diagnosis(bundles, name),
+            "independent": diagnosis(scores, bundles.allowed[test], bundles.patient[test]),
+            "prd": prd(bundles.clean[test], windows[test], bundles.patient[test]),
+            "training_signal": _training_signal(bundles, name),
+        }
+    rows["released"]["retrained"] = {"100": {"resnet1d": _attack(bundles, retrained,
+                                                                 bundles.released)}}
+    rows["released"]["ms_per_window"] = float(np.mean([i["ms_per_window"] for i in bundles.info]))
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "clean": rows["clean"],
+        "anonymizers": {"rean": rows["released"]},
+        "identification": _identification(bundles, attacker, retrained),
+        "membership": {"diagnosis": _membership(bundles)},
+        "privacy": {info["site"]: info["privacy"] for info in bundles.info},
+        "data": {info["site"]: info["data"] for info in bundles.info},
+        "warnings": _warnings(rows["clean"]),
+        "guarantee": scenario_of(settings).guarantee,
+        "config": settings.as_dict(),
+        "seed": settings.seed,
+    }
+
+
+def _attack(bundles: Bundles, attacker: Attacker, windows: Windows) -> dict[str, Estimate]:
+    """ReID, sex and age on the test part; ReID also on patients that no training saw."""
+    test = bundles.rows("test")
+    answers, patient = attacker.answers(windows[test]), bundles.patient[test]
+    reserved = bundles.reserved[test]
+    return {
+        "reid": closed_set(answers["reid"], patient),
+        "reid_reserved": closed_set(answers["reid"][reserved], patient[reserved]),
+        "sex": attribute(answers["sex"], bundles.sex[test], patient),
+        "age": attribute(answers["age"], bundles.age[test], patient),
+    }
+
+
+def _frozen(bundles: Bundles, stage: str, version: str) -> NDArray[np.float64]:
+    return np.concatenate(bundles.frozen[f"{stage}-{version}"]).astype(np.float64)
+
+
+def _frozen_diagnosis(bundles: Bundles, version: str) -> dict[str, Any]:
+    test = bundles.rows("test")
+    return diagnosis(_frozen(bundles, "diagnosis", version)[test], bundles.allowed[test],
+                     bundles.patient[test])
+
+
+def _training_signal(bundles: Bundles, version: str) -> dict[str, Estimate]:
+    """The frozen biometric networks; identity inside each hospital, by its own head."""
+    test = bundles.rows("test")
+    widest = max(scores.shape[1] for scores in bundles.frozen[f"identity-{version}"])
+    # A hospital with fewer slots has no score for the others: they can never be the highest.
+    identity = np.concatenate([
+        np.pad(scores, ((0, 0), (0, widest - scores.shape[1])), constant_values=-np.inf)
+        for scores in bundles.frozen[f"identity-{version}"]]).astype(np.float64)
+    known = test[bundles.slot[test] >= 0]
+    hit = closed_set(identity[known], bundles.slot[known])
+    return {
+        "reid": Estimate(hit.value, hit.low, hit.high, hit.n, 1 / widest),
+        "sex": attribute(_frozen(bundles, "sex", version)[test], bundles.sex[test],
+                         bundles.patient[test]),
+        "age": attribute(_frozen(bundles, "age", version)[test], bundles.age[test],
+                         bundles.patient[test]),
+    }
+
+
+def _identification(bundles: Bundles, attacker: Attacker, retrained: Attacker) -> dict[str, Any]:
+    """Nearest enrolled window: clean probes, released probes, and released against released."""
+    gallery, probe, protocol = protocol_rows(bundles.patient, bundles.record, bundles.start,
+                                             bundles.rows("train"), bundles.rows("test"))
+
+    def rate(network: Attacker, enrolled: Windows, probes: Windows) -> Estimate:
+        return identification_rate(network.embed(enrolled[gallery]), bundles.patient[gallery],
+                                   network.embed(probes[probe]), bundles.patient[probe])
+
+    return {
+        "protocol": protocol,
+        "clean": rate(attacker, bundles.clean, bundles.clean),
+        "rean": rate(attacker, bundles.clean, bundles.released),
+        "rean_retrained": rate(retrained, bundles.released, bundles.released),
+    }
+
+
+def _membership(bundles: Bundles) -> dict[str, Any]:
+    """Loss gap of the diagnosis model, which leaves the hospital, per hospital."""
+    loss = allowed_loss(torch.from_numpy(_frozen(bundles, "diagnosis", "clean")),
+                        torch.from_numpy(bundles.allowed.astype(np.int64))).numpy()
+    informative = bundles.allowed != (1 << len(ARRHYTHMIA_CLASSES)) - 1
+    result = {}
+    for number, info in enumerate(bundles.info):
+        rows = np.flatnonzero((bundles.hospital == number) & (bundles.part == 0) & informative)
+        result[info["site"]] = loss_gap(loss[rows], ~bundles.reserved[rows], bundles.patient[rows])
+    return result
+
+
+def _warnings(clean: dict[str, Any]) -> list[str]:
+    """Networks that did not learn: their low leakage or utility says nothing."""
+    lines = []
+    weak = {"the auditor's attacker": clean, "the training signal": clean["training_signal"]}
+    for who, row in weak.items():
+        for what in ("reid", "sex", "age"):
+            if not row[what].value >= LEARNED[what]:
+                lines.append(f"{who} reaches {what} {row[what].value:.3f} on clean windows "
+                             f"(below {LEARNED[what]}): a low figure on released windows would "
+                             "overstate privacy")
+    for who, row in (("frozen", clean), ("independent", clean["independent"])):
+        if not row["macro_auroc"].value >= LEARNED["macro_auroc"]:
+            lines.append(f"the {who} diagnosis network reaches macro-AUROC "
+                         f"{row['macro_auroc'].value:.3f} on clean windows "
+                         f"(below {LEARNED['macro_auroc']}): it cannot judge utility")
+    return lines

@@ -1,0 +1,51 @@
+"""Step 7: metrics.json -> report.html, one page without outside resources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import yaml
+
+from common.results import read_json
+from server.bundles import load_bundles
+from server.report import figures
+from server.report.table import accounts, cell, result_rows
+
+
+def write_report(folder: Path, examples: bool) -> Path:
+    """Write RUN/report.html.
+
+    Args:
+        folder: run directory with metrics.json, and bundles where waveforms are shown.
+        examples: whether waveforms may be printed; real patients' only by an explicit option.
+    """
+    metrics = read_json(folder / "metrics.json")
+    header, rows = result_rows(metrics)
+    waves = ""
+    if examples and (folder / "bundles").exists():
+        waves = figures.examples(load_bundles(folder / "bundles"),
+                                 metrics["config"]["profile"]["sampling_rate"])
+    loader = jinja2.FileSystemLoader(Path(__file__).parent)
+    environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
+    page = environment.get_template("page.html").render(
+        metrics=metrics, header=header, rows=rows, accounts=accounts(metrics), cell=cell,
+        trade_off=figures.trade_off(metrics), curves=figures.curves(metrics), waves=waves,
+        config=yaml.safe_dump(metrics["config"], sort_keys=False), command=_command(metrics))
+    target = folder / "report.html"
+    part = folder / "report.html.part"
+    part.write_text(page)
+    part.replace(target)
+    return target
+
+
+def _command(metrics: dict[str, Any]) -> str:
+    """The command that repeats the run."""
+    config = metrics["config"]
+    words = ["fedrean simulate", f"profile={config['profile']['name']}",
+             f"training={config['training']}", f"privacy={config['privacy']['unit']}",
+             f"seed={config['seed']}"]
+    if config["hospitals"]:
+        words.append(f"'hospitals=[{','.join(config['hospitals'])}]'")
+    return " ".join(words)

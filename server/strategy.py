@@ -1,0 +1,70 @@
+"""FedAvg that names who is left out: one override of Flower's strategy.
+
+Replies are summed in the order of site names, since floating-point sums depend on the order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from flwr.app import ArrayRecord, Message, MetricRecord
+from flwr.serverapp.strategy import FedAvg
+
+from common.errors import UpdateError
+from common.protocol import ARRAYS, ERRORS, REPLY
+
+
+class SitewiseFedAvg(FedAvg):
+    """Federated averaging (McMahan et al., 2017) weighted by declared windows.
+
+    Args:
+        expected: shape of every array that a reply must hold.
+        nodes: hospitals that must be connected before a round starts.
+        left_out: called with one line for each reply that is not used.
+    """
+
+    def __init__(self, expected: dict[str, tuple[int, ...]], nodes: int,
+                 left_out: Callable[[str], None]) -> None:
+        super().__init__(fraction_evaluate=0.0, min_train_nodes=nodes, min_available_nodes=nodes)
+        self.expected, self.left_out = expected, left_out
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Average the usable replies; raise UpdateError if there is none."""
+        usable: list[tuple[str, Message]] = []
+        for message in replies:
+            problem = self._problem(message)
+            site = _site(message)
+            if problem:
+                self.left_out(f"hospital {site} left out of round {server_round}: {problem}")
+            else:
+                usable.append((site, message))
+        if not usable:
+            raise UpdateError(f"round {server_round}: 0 usable replies; at least 1 is needed")
+        ordered = [message for _, message in sorted(usable, key=lambda pair: pair[0])]
+        return super().aggregate_train(server_round, ordered)
+
+    def _problem(self, message: Message) -> str:
+        """Why a reply cannot be used; empty if it can."""
+        if message.has_error():
+            return f"Flower error {message.error.code}"
+        code = str(message.content[REPLY]["error"])
+        if code:
+            return ERRORS.get(code, "an unknown error code")
+        arrays = {name: array.numpy() for name, array in message.content[ARRAYS].items()}
+        shapes = {name: array.shape for name, array in arrays.items()}
+        if shapes != self.expected:
+            wrong = sorted(n for n in {*shapes, *self.expected}
+                           if shapes.get(n) != self.expected.get(n))
+            return f"wrong shape: {wrong[0]} is {shapes.get(wrong[0])}, " \
+                   f"expected {self.expected.get(wrong[0])}"
+        bad = [name for name, array in arrays.items() if not np.isfinite(array).all()]
+        return f"not finite: {bad[0]}" if bad else ""
+
+
+def _site(message: Message) -> str:
+    if message.has_error() or REPLY not in message.content:
+        return f"node {message.metadata.src_node_id}"
+    return str(message.content[REPLY]["site"])

@@ -1,0 +1,156 @@
+"""One run on the server, in order: steps 2 to 5 of the design. Steps 1, 6 and 7 lie around it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+from torch import Tensor
+
+from common.config import Settings
+from common.errors import UpdateError
+from common.models.classifier import build, shared_state
+from common.models.files import load_state, save_state
+from common.protocol import (
+    ARRAYS,
+    CLASSIFIER_STAGES,
+    CONFIG,
+    ERRORS,
+    FREEZE,
+    RELEASE,
+    REPLY,
+    Stage,
+)
+from common.results import read_json, write_json
+from common.training import seed_from
+from server.strategy import SitewiseFedAvg
+
+
+class Progress(Protocol):
+    """Told of every finished round; draws nothing itself."""
+
+    def __call__(self, stage: str, number: int, rounds: int) -> None:
+        """A round of a stage is done."""
+
+
+@dataclass
+class Journal:
+    """What the server remembers of a run, on disk after every round."""
+
+    path: Path
+    losses: dict[str, list[float | None]] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+
+    def save(self) -> None:
+        """Write the journal."""
+        write_json(self.path, {"losses": self.losses, "left_out": self.left_out})
+
+    @classmethod
+    def load(cls, path: Path) -> Journal:
+        """The journal of an interrupted run, or an empty one."""
+        saved = read_json(path) if path.exists() else {}
+        return cls(path, saved.get("losses", {}), saved.get("left_out", []))
+
+
+@dataclass
+class Workflow:
+    """The server's side of one run.
+
+    Args:
+        grid: Flower's grid of connected hospitals.
+        settings: of the run.
+        run: identifier that hospitals keep their state and ledger rows under.
+        folder: where models and checkpoints go.
+        nodes: number of hospitals.
+        leads: leads of a window.
+        progress: told of finished rounds.
+    """
+
+    grid: Grid
+    settings: Settings
+    run: str
+    folder: Path
+    nodes: int
+    leads: int
+    progress: Progress
+
+    def __post_init__(self) -> None:
+        self.journal = Journal.load(self.folder / "checkpoints" / "journal.json")
+        self.config = ConfigRecord({"settings": json.dumps(self.settings.as_dict()),
+                                    "run": self.run})
+
+    def start(self) -> None:
+        """Steps 2 to 5."""
+        # 2. Train the classifiers, one after the other.
+        models = {stage: self.train(stage) for stage in CLASSIFIER_STAGES}
+        # 3. Freeze: every hospital keeps the four; nothing updates them again.
+        self.ask(FREEZE, {stage: ArrayRecord(model) for stage, model in models.items()})
+        # 4. Train the anonymizer against them.
+        anonymizer = self.train("anonymizer")
+        # 5. Release: each hospital anonymizes its own test recordings.
+        self.ask(RELEASE, {ARRAYS: ArrayRecord(anonymizer)})
+        self.progress("release", 1, 1)
+
+    def train(self, stage: Stage) -> dict[str, Tensor]:
+        """Train a stage from its last checkpoint; the final shared weights."""
+        rounds = self.settings.stage(stage).rounds
+        state, done = self._last_checkpoint(stage)
+        if done < rounds:
+            shapes = {name: tuple(value.shape) for name, value in state.items()}
+            strategy = SitewiseFedAvg(shapes, self.nodes, self._leave_out)
+            config = ConfigRecord({**self.config, "stage": stage, "offset": done})
+            result = strategy.start(
+                self.grid, ArrayRecord(state), num_rounds=rounds - done, train_config=config,
+                evaluate_fn=lambda number, arrays: self._checkpoint(stage, done, number, arrays))
+            state = result.arrays.to_torch_state_dict()
+            self._record_losses(stage, result.train_metrics_clientapp)
+        save_state(self.folder / "models" / f"{stage}.safetensors", state,
+                   {"stage": stage, "profile": self.settings.profile.name, "run": self.run})
+        return state
+
+    def ask(self, query: str, records: Mapping[str, ArrayRecord]) -> None:
+        """Send one query to every hospital.
+
+        Raises:
+            UpdateError: a hospital could not do it.
+        """
+        content = RecordDict({**records, CONFIG: self.config})
+        messages = [Message(content, dst_node_id=node, message_type=f"query.{query}")
+                    for node in self.grid.get_node_ids()]
+        for reply in self.grid.send_and_receive(messages):
+            code = "internal" if reply.has_error() else str(reply.content[REPLY]["error"])
+            if code:
+                who = "a hospital" if reply.has_error() else reply.content[REPLY]["site"]
+                raise UpdateError(f"{query}: {who}: {ERRORS.get(code, code)}")
+
+    def _last_checkpoint(self, stage: Stage) -> tuple[dict[str, Tensor], int]:
+        for number in range(self.settings.stage(stage).rounds, 0, -1):
+            path = self._file(stage, number)
+            if path.exists():
+                return load_state(path), number
+        seed = seed_from(self.settings, "server", stage)
+        return shared_state(stage, build(stage, self.settings, self.leads, 2, seed)), 0
+
+    def _file(self, stage: Stage, number: int) -> Path:
+        return self.folder / "checkpoints" / f"{stage}-{number}.safetensors"
+
+    def _checkpoint(self, stage: Stage, done: int, number: int, arrays: ArrayRecord) -> None:
+        if number == 0:
+            return
+        save_state(self._file(stage, done + number), arrays.to_torch_state_dict(), {})
+        self.journal.save()
+        self.progress(stage, done + number, self.settings.stage(stage).rounds)
+
+    def _record_losses(self, stage: Stage, metrics: Mapping[int, MetricRecord]) -> None:
+        losses = [metrics[number].get("loss") for number in sorted(metrics)]
+        self.journal.losses.setdefault(stage, []).extend(
+            float(loss) if isinstance(loss, float) else None for loss in losses)
+        self.journal.save()
+
+    def _leave_out(self, line: str) -> None:
+        self.journal.left_out.append(line)

@@ -1,0 +1,33 @@
+"""Hydra overrides -> Settings, with errors that fit on one line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hydra import compose, initialize_config_module
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from common.config import Settings, settings_from
+from common.errors import InputError
+
+
+def compose_settings(overrides: Sequence[str]) -> Settings:
+    """Settings of a run.
+
+    Raises:
+        InputError: an override has an unknown key, no such option, or a value out of range.
+    """
+    try:
+        with initialize_config_module("simulations.conf", version_base=None):
+            tree: Any = OmegaConf.to_container(compose("config", overrides=list(overrides)))
+    except (HydraException, OmegaConfBaseException) as error:
+        keys = ", ".join(Settings.__dataclass_fields__)
+        text = " ".join(str(error).split())
+        raise InputError(f"override not understood: {text}; settings: {keys}") from error
+    try:
+        return settings_from(tree)
+    except TypeError as error:
+        raise InputError(f"a setting has a value of the wrong type: {error}") from error

@@ -1,0 +1,57 @@
+"""Progress on the terminal: stage, round, epsilon so far and time left."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from client.ledger import Ledger
+from common.config import Settings
+from common.protocol import STAGES
+
+
+class Bars:
+    """Draws what server.workflow.Progress reports; plain lines where there is no terminal."""
+
+    def __init__(self, settings: Settings, console: Console, folder: Path) -> None:
+        self.settings, self.console, self.folder = settings, console, folder
+        self.total = sum(settings.stage(stage).rounds for stage in STAGES)
+        self.done, self.started, self.task = 0, time.monotonic(), TaskID(0)
+        self.bar = Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
+                            TextColumn("{task.fields[left]}"), console=console,
+                            disable=not console.is_terminal)
+
+    def __enter__(self) -> Bars:
+        self.bar.start()
+        self.task = self.bar.add_task("preparing", total=self.total, left="")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.bar.stop()
+
+    def __call__(self, stage: str, number: int, rounds: int) -> None:
+        """Show a finished round, or a step that has none."""
+        self.done += stage in STAGES
+        left = ""
+        if stage in STAGES and self.done:
+            seconds = (time.monotonic() - self.started) / self.done * (self.total - self.done)
+            left = f"about {seconds:.0f} s of training left"
+        text = f"{stage} {number}/{rounds}{self._spent()}" if rounds else stage
+        self.bar.update(self.task, completed=self.done, description=text, left=left)
+        if not self.console.is_terminal:
+            self.console.print(f"{time.monotonic() - self.started:6.1f} s  {text}  {left}",
+                               soft_wrap=True, highlight=False)
+
+    def _spent(self) -> str:
+        """Largest epsilon per window over the ledgers, where the run is private."""
+        privacy = self.settings.privacy
+        ledgers = sorted((self.folder / "ledgers").glob("*.sqlite"))
+        if privacy.unit == "none" or not ledgers:
+            return ""
+        spent = max(Ledger(path).account(privacy.delta).epsilon_window for path in ledgers)
+        return f"  epsilon {spent:.2f} per window (patient: not bounded)"

@@ -1,0 +1,26 @@
+"""Fixtures that several tests share: a small synthetic consortium and the real records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from common.ecg.synthetic import CohortSettings, write_consortium
+
+
+@pytest.fixture(scope="session")
+def consortium(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four hospitals of 3 patients and 3 min; read only."""
+    folder = tmp_path_factory.mktemp("consortium")
+    write_consortium(folder, CohortSettings(patients=3, minutes=3))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """Folder of the real records; skips where they are not."""
+    folder = Path(__file__).resolve().parents[2] / "shared" / "data"
+    if not (folder / "mitdb").is_dir():
+        pytest.skip(f"no real records in {folder}")
+    return folder
