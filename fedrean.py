@@ -43,10 +43,11 @@ def simulate(
     Without arguments four synthetic hospitals train on the embedded cohort. Ctrl-C leaves a run
     directory that `simulate resume=RUN` finishes, without privacy to the same numbers.
     """
-    logging.getLogger("flwr").setLevel(logging.ERROR)
     from simulations.consortium import create_run, open_run, run
     from simulations.overrides import compose_settings
     from simulations.progress import Bars
+
+    logging.getLogger("flwr").setLevel(logging.ERROR)  # Flower sets its own level on import
 
     words = overrides or []
     resumed = [word.removeprefix("resume=") for word in words if word.startswith("resume=")]

@@ -28,6 +28,7 @@ from common.protocol import (
     NUM_EXAMPLES,
     RELEASE,
     REPLY,
+    STAGES,
 )
 
 log = logging.getLogger("fedrean.client")
@@ -42,7 +43,7 @@ def make_client_app(node_config: NodeConfig) -> ClientApp:
     app = ClientApp()
 
     def hospital(message: Message, context: Context) -> Hospital:
-        node, config = node_config(context), message.content[CONFIG]
+        node, config = node_config(context), message.content.config_records[CONFIG]
         settings = settings_from(json.loads(str(config["settings"])))
         return Hospital(node["site"], Store.open(Path(node["store"])), Path(node["state"]),
                         Path(node["ledger"]), settings, str(config["run"]))
@@ -63,11 +64,13 @@ def make_client_app(node_config: NodeConfig) -> ClientApp:
     @app.train()
     def train(message: Message, context: Context) -> Message:
         def work(hospital: Hospital) -> RecordDict:
-            config = message.content[CONFIG]
-            number = int(config["server-round"]) + int(config["offset"])
-            update = hospital.train_round(config["stage"], number,
-                                          message.content[ARRAYS].to_torch_state_dict())
-            metrics: dict[str, float] = {NUM_EXAMPLES: update.examples}
+            config, arrays = message.content.config_records[CONFIG], message.content.array_records
+            number = int(str(config["server-round"])) + int(str(config["offset"]))
+            stage = str(config["stage"])
+            if stage not in STAGES:
+                raise InputError(f"stage is {stage!r}; allowed: {', '.join(STAGES)}")
+            update = hospital.train_round(stage, number, arrays[ARRAYS].to_torch_state_dict())
+            metrics: dict[str, int | float | list[int] | list[float]] = {NUM_EXAMPLES: update.examples}
             if hospital.settings.privacy.unit == "none":
                 metrics["loss"] = update.loss  # private otherwise: see common/protocol.py
             return RecordDict({ARRAYS: ArrayRecord(update.state), METRICS: MetricRecord(metrics)})
@@ -78,7 +81,7 @@ def make_client_app(node_config: NodeConfig) -> ClientApp:
     def freeze(message: Message, context: Context) -> Message:
         def work(hospital: Hospital) -> RecordDict:
             for stage in CLASSIFIER_STAGES:
-                hospital.freeze(stage, message.content[stage].to_torch_state_dict())
+                hospital.freeze(stage, message.content.array_records[stage].to_torch_state_dict())
             return RecordDict()
 
         return guarded(message, context, work)
@@ -86,7 +89,8 @@ def make_client_app(node_config: NodeConfig) -> ClientApp:
     @app.query(RELEASE)
     def release(message: Message, context: Context) -> Message:
         def work(hospital: Hospital) -> RecordDict:
-            hospital.freeze("anonymizer", message.content[ARRAYS].to_torch_state_dict())
+            arrays = message.content.array_records[ARRAYS]
+            hospital.freeze("anonymizer", arrays.to_torch_state_dict())
             write_release(hospital)
             export = node_config(context)["export"]
             if export:

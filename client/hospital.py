@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -99,9 +100,9 @@ class Hospital:
         """Training windows that carry information for a stage; reserved patients never do."""
         rows = self.store.select("train", reserved=False)
         if stage == "diagnosis":
-            return rows[self.allowed[rows] != (1 << len(ARRHYTHMIA_CLASSES)) - 1]
-        if stage in ("sex", "age"):
-            return rows[self.store.index[stage][rows] >= 0]
+            rows = rows[self.allowed[rows] != (1 << len(ARRHYTHMIA_CLASSES)) - 1]
+        elif stage in ("sex", "age"):
+            rows = rows[self.store.index[stage][rows] >= 0]
         return rows
 
     def fetch(self, rows: Indices) -> dict[str, Tensor]:
@@ -197,10 +198,11 @@ class Hospital:
         """Charge first, then train in place; (ledger row, mean loss)."""
         training, privacy = self.settings.stage(stage), self.settings.privacy
         private = privacy.unit == "window"
+        unit: Literal["none", "window"] = "window" if private else "none"
         q = min(1.0, training.batch / len(rows))
         steps = max(1, round(training.epochs / q))
         spend = Spend(q, self.noise_multiplier(), steps) if private else None
-        row = self.ledger.charge(self.run, stage, number, privacy.unit, spend, privacy.delta,
+        row = self.ledger.charge(self.run, stage, number, unit, spend, privacy.delta,
                                  inputs, privacy.cap or privacy.epsilon)
         seed = seed_from(self.settings, self.site, stage, number)
         torch.manual_seed(seed)

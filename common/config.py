@@ -187,8 +187,8 @@ class Settings:
         return asdict(self)
 
 
-_NESTED = {"cohort": Cohort, "profile": Profile, "privacy": Privacy, "rean": Rean, "audit": Audit,
-           **{stage: Training for stage in STAGES}}
+_NESTED: dict[str, type[Any]] = {"cohort": Cohort, "profile": Profile, "privacy": Privacy, "rean": Rean, "audit": Audit,
+           **dict.fromkeys(STAGES, Training)}
 
 
 def settings_from(tree: dict[str, Any]) -> Settings:

@@ -48,8 +48,9 @@ class Attacker(nn.Module):
 
     def answers(self, windows: Windows) -> dict[str, NDArray[np.float64]]:
         """Scores {reid, sex, age}, each [n, classes]."""
-        parts = predict(self, windows).double().split(self.sizes, dim=1)
-        return {name: part.numpy() for name, part in zip(("reid", "sex", "age"), parts, strict=True)}
+        scores = predict(self, windows).double().numpy()
+        parts = np.split(scores, np.cumsum(self.sizes)[:-1], axis=1)
+        return dict(zip(("reid", "sex", "age"), parts, strict=True))
 
     def embed(self, windows: Windows) -> NDArray[np.float32]:
         """Embeddings before the head, [n, d]."""
@@ -82,7 +83,7 @@ def train_attacker(bundles: Bundles, windows: Windows, settings: Settings, name:
         return {key: value.to(device) for key, value in batch.items()}
 
     def loss(network: nn.Module, b: dict[str, Tensor]) -> Tensor:
-        identity, sex, age = network(b["x"]).split(attacker.sizes, dim=1)
+        identity, sex, age = torch.split(network(b["x"]), list(attacker.sizes), dim=1)
         return (masked_loss(identity, b["identity"]) + 0.3 * masked_loss(sex, b["sex"])
                 + 0.3 * masked_loss(age, b["age"]))
 

@@ -50,10 +50,10 @@ class SitewiseFedAvg(FedAvg):
         """Why a reply cannot be used; empty if it can."""
         if message.has_error():
             return f"Flower error {message.error.code}"
-        code = str(message.content[REPLY]["error"])
+        code = str(message.content.config_records[REPLY]["error"])
         if code:
             return ERRORS.get(code, "an unknown error code")
-        arrays = {name: array.numpy() for name, array in message.content[ARRAYS].items()}
+        arrays = {name: array.numpy() for name, array in message.content.array_records[ARRAYS].items()}
         shapes = {name: array.shape for name, array in arrays.items()}
         if shapes != self.expected:
             wrong = sorted(n for n in {*shapes, *self.expected}
@@ -67,4 +67,4 @@ class SitewiseFedAvg(FedAvg):
 def _site(message: Message) -> str:
     if message.has_error() or REPLY not in message.content:
         return f"node {message.metadata.src_node_id}"
-    return str(message.content[REPLY]["site"])
+    return str(message.content.config_records[REPLY]["site"])

@@ -123,9 +123,10 @@ class Workflow:
         messages = [Message(content, dst_node_id=node, message_type=f"query.{query}")
                     for node in self.grid.get_node_ids()]
         for reply in self.grid.send_and_receive(messages):
-            code = "internal" if reply.has_error() else str(reply.content[REPLY]["error"])
+            answer = {} if reply.has_error() else reply.content.config_records[REPLY]
+            code = str(answer.get("error", "internal"))
             if code:
-                who = "a hospital" if reply.has_error() else reply.content[REPLY]["site"]
+                who = str(answer.get("site", "a hospital"))
                 raise UpdateError(f"{query}: {who}: {ERRORS.get(code, code)}")
 
     def _last_checkpoint(self, stage: Stage) -> tuple[dict[str, Tensor], int]:

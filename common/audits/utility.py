@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ def diagnosis(scores: Floats, allowed: NDArray[np.uint8], patient: Ints) -> dict
     }
     for c in present:
         result["auroc"][ARRHYTHMIA_CLASSES[c]] = clustered_bootstrap(
-            lambda w, c=c: _auroc(y == c, s[:, c], w), who, chance=0.5, resamples=200)
+            partial(_auroc, y == c, s[:, c]), who, chance=0.5, resamples=200)
     return result
 
 

@@ -30,7 +30,8 @@ class Tokens(nn.Module):
         zero = torch.zeros(batch, 1, dtype=torch.long, device=x.device)
         order = torch.arange(count + 1, device=x.device).expand(batch, -1)
         tokens = torch.cat([self.start(zero), x], dim=1)  # (B, T+1, D)
-        return tokens + self.position(order)
+        out: Tensor = tokens + self.position(order)
+        return out
 
 
 class Block(nn.Module):

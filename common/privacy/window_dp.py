@@ -74,12 +74,8 @@ def privatise(
     except (NotImplementedError, ValueError) as error:
         raise InputError(f"{type(module).__name__} cannot be private: {error}") from error
     private.forbid_grad_accumulation()
-    step = PrivateStep(
-        optimizer,
-        noise_multiplier=sigma,
-        max_grad_norm=clip,
-        expected_batch_size=expected_batch,
-        loss_reduction="mean",
+    step = PrivateStep(  # its loss_reduction is "mean" by default: over the expected batch
+        optimizer, noise_multiplier=sigma, max_grad_norm=clip, expected_batch_size=expected_batch
     )
     return private, step
 

@@ -28,7 +28,8 @@ def write_report(folder: Path, examples: bool) -> Path:
         waves = figures.examples(load_bundles(folder / "bundles"),
                                  metrics["config"]["profile"]["sampling_rate"])
     loader = jinja2.FileSystemLoader(Path(__file__).parent)
-    environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
+    environment = jinja2.Environment(loader=loader, autoescape=True,
+                                     undefined=jinja2.StrictUndefined)
     page = environment.get_template("page.html").render(
         metrics=metrics, header=header, rows=rows, accounts=accounts(metrics), cell=cell,
         trade_off=figures.trade_off(metrics), curves=figures.curves(metrics), waves=waves,
