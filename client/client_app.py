@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
@@ -70,7 +71,7 @@ def make_client_app(node_config: NodeConfig) -> ClientApp:
             if stage not in STAGES:
                 raise InputError(f"stage is {stage!r}; allowed: {', '.join(STAGES)}")
             update = hospital.train_round(stage, number, arrays[ARRAYS].to_torch_state_dict())
-            metrics: dict[str, int | float | list[int] | list[float]] = {NUM_EXAMPLES: update.examples}
+            metrics: dict[str, Any] = {NUM_EXAMPLES: update.examples}
             if hospital.settings.privacy.unit == "none":
                 metrics["loss"] = update.loss  # private otherwise: see common/protocol.py
             return RecordDict({ARRAYS: ArrayRecord(update.state), METRICS: MetricRecord(metrics)})

@@ -108,7 +108,7 @@ class Rean:
     bound: float = 0.08  # largest change of a sample, in the window's [0, 1] range
     utility: float = 1.51
     privacy: float = 0.153
-    prd: float = 0.323  # per percent of PRD
+    prd: float = 0.323  # on PRD as a ratio
     l1: float = 1.46
     ceiling: float = 0.0  # nats at which a privacy loss counts no further; 0: never (the paper)
 
@@ -139,7 +139,7 @@ class Cohort:
     """The embedded synthetic cohort that is used where `hospitals` is empty."""
 
     patients: int = 8  # per hospital
-    minutes: float = 15.0
+    minutes: float = 12.0
 
 
 @dataclass(frozen=True)
@@ -187,8 +187,10 @@ class Settings:
         return asdict(self)
 
 
-_NESTED: dict[str, type[Any]] = {"cohort": Cohort, "profile": Profile, "privacy": Privacy, "rean": Rean, "audit": Audit,
-           **dict.fromkeys(STAGES, Training)}
+_NESTED: dict[str, type[Any]] = {
+    "cohort": Cohort, "profile": Profile, "privacy": Privacy, "rean": Rean, "audit": Audit,
+    **dict.fromkeys(STAGES, Training),
+}
 
 
 def settings_from(tree: dict[str, Any]) -> Settings:

@@ -53,7 +53,8 @@ class SitewiseFedAvg(FedAvg):
         code = str(message.content.config_records[REPLY]["error"])
         if code:
             return ERRORS.get(code, "an unknown error code")
-        arrays = {name: array.numpy() for name, array in message.content.array_records[ARRAYS].items()}
+        record = message.content.array_records[ARRAYS]
+        arrays = {name: array.numpy() for name, array in record.items()}
         shapes = {name: array.shape for name, array in arrays.items()}
         if shapes != self.expected:
             wrong = sorted(n for n in {*shapes, *self.expected}

@@ -2,8 +2,9 @@
 
 Source: Ki et al., arXiv:2607.06037, section III: x_hat = x + tanh(delta(x)) * bound (eq. 3) and
 L = w_u CE_diagnosis - w_p sum_a CE_a + w_prd PRD + w_l1 |x_hat - x| (eq. 2). The paper leaves
-three things open; here PRD enters in percent without removing the mean, and L1 is a mean over
-samples, so that no weight depends on the window length.
+three things open; here PRD enters as a ratio, the mean not removed, and L1 is a mean over samples,
+so that no weight depends on the window length. (In percent, the published weights hold a small
+network at zero change: PRD has a kink there that a weak privacy gradient does not leave.)
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def rean_loss(network: nn.Module, batch: dict[str, Tensor], frozen: Frozen, rean
         leaked = leaked + (loss.clamp(max=rean.ceiling) if rean.ceiling else loss)
     l1 = (released - x).abs().flatten(1).mean(1)
     out: Tensor = (rean.utility * useful - rean.privacy * leaked
-                   + rean.prd * prd(x, released) + rean.l1 * l1)
+                   + rean.prd * prd(x, released) / 100 + rean.l1 * l1)
     return out
 
 
