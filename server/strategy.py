@@ -28,6 +28,7 @@ class SitewiseFedAvg(FedAvg):
                  left_out: Callable[[str], None]) -> None:
         super().__init__(fraction_evaluate=0.0, min_train_nodes=nodes, min_available_nodes=nodes)
         self.expected, self.left_out = expected, left_out
+        self.loss: float | None = None  # of the last round, where hospitals may share it
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -44,7 +45,10 @@ class SitewiseFedAvg(FedAvg):
         if not usable:
             raise UpdateError(f"round {server_round}: 0 usable replies; at least 1 is needed")
         ordered = [message for _, message in sorted(usable, key=lambda pair: pair[0])]
-        return super().aggregate_train(server_round, ordered)
+        arrays, metrics = super().aggregate_train(server_round, ordered)
+        loss = metrics.get("loss") if metrics else None
+        self.loss = loss if isinstance(loss, float) else None
+        return arrays, metrics
 
     def _problem(self, message: Message) -> str:
         """Why a reply cannot be used; empty if it can."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 from torch import Tensor
 
@@ -106,9 +106,9 @@ class Workflow:
             config = ConfigRecord({**self.config, "stage": stage, "offset": done})
             result = strategy.start(
                 self.grid, ArrayRecord(state), num_rounds=rounds - done, train_config=config,
-                evaluate_fn=lambda number, arrays: self._checkpoint(stage, done, number, arrays))
+                evaluate_fn=lambda number, arrays: self._checkpoint(
+                    stage, done + number, arrays, strategy.loss) if number else None)
             state = result.arrays.to_torch_state_dict()
-            self._record_losses(stage, result.train_metrics_clientapp)
         save_state(self.folder / "models" / f"{stage}.safetensors", state,
                    {"stage": stage, "profile": self.settings.profile.name, "run": self.run})
         return state
@@ -140,18 +140,14 @@ class Workflow:
     def _file(self, stage: Stage, number: int) -> Path:
         return self.folder / "checkpoints" / f"{stage}-{number}.safetensors"
 
-    def _checkpoint(self, stage: Stage, done: int, number: int, arrays: ArrayRecord) -> None:
-        if number == 0:
-            return
-        save_state(self._file(stage, done + number), arrays.to_torch_state_dict(), {})
+    def _checkpoint(self, stage: Stage, number: int, arrays: ArrayRecord,
+                    loss: float | None) -> None:
+        """Everything a resumed run needs after this round; weights last, as they mark it done."""
+        losses = self.journal.losses.setdefault(stage, [])
+        losses[number - 1 :] = [loss]
         self.journal.save()
-        self.progress(stage, done + number, self.settings.stage(stage).rounds)
-
-    def _record_losses(self, stage: Stage, metrics: Mapping[int, MetricRecord]) -> None:
-        losses = [metrics[number].get("loss") for number in sorted(metrics)]
-        self.journal.losses.setdefault(stage, []).extend(
-            float(loss) if isinstance(loss, float) else None for loss in losses)
-        self.journal.save()
+        save_state(self._file(stage, number), arrays.to_torch_state_dict(), {})
+        self.progress(stage, number, self.settings.stage(stage).rounds)
 
     def _leave_out(self, line: str) -> None:
         self.journal.left_out.append(line)

@@ -1,0 +1,76 @@
+import math
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from common.audits.membership import loss_gap
+from common.audits.reidentification import closed_set, identification_rate, protocol_rows
+from common.audits.utility import decided, diagnosis, prd
+from common.results import clustered_bootstrap, mean_estimate
+
+
+def test_decided_knows_single_bits_only():
+    assert decided(np.array([1, 2, 4, 8, 3, 15], dtype=np.uint8)).tolist() == [0, 1, 2, 3, -1, -1]
+
+
+def test_diagnosis_agrees_with_sklearn_on_decided_windows():
+    generator = np.random.default_rng(0)
+    classes = generator.integers(0, 4, 200)
+    scores = generator.normal(size=(200, 4)) + 2 * np.eye(4)[classes]
+    allowed = (1 << classes).astype(np.uint8)
+    allowed[:20] = 15
+    result = diagnosis(scores, allowed, np.repeat(np.arange(20), 10))
+    macro = np.mean([roc_auc_score(classes[20:] == c, scores[20:, c]) for c in range(4)])
+    assert result["macro_auroc"].value == pytest.approx(macro)
+    assert result["macro_auroc"].n == 180
+    assert result["arrhythmia_accuracy"].value == pytest.approx(
+        np.mean(scores[20:].argmax(1) == classes[20:]))
+
+
+def test_prd_of_a_known_change():
+    x = np.ones((4, 1, 10), dtype=np.float32)
+    assert prd(x, x * 1.1, np.arange(4)).value == pytest.approx(10, rel=1e-4)
+
+
+def test_interval_is_wider_when_windows_of_a_patient_agree():
+    values = np.repeat([0, 1, 0, 1, 1, 0, 1, 0], 50)
+    together = mean_estimate(values, np.repeat(np.arange(8), 50))
+    apart = mean_estimate(values, np.arange(400))
+    assert together.high - together.low > 3 * (apart.high - apart.low)
+    assert math.isnan(clustered_bootstrap(lambda w: 0.0, np.array([], dtype=int)).value)
+
+
+def test_closed_set_ignores_the_unenrolled():
+    scores = np.eye(3)[[0, 1, 2, 0]]
+    estimate = closed_set(scores, np.array([0, 1, 0, -1]))
+    assert (estimate.value, estimate.n, estimate.chance) == (pytest.approx(2 / 3), 3, 1 / 3)
+
+
+def test_identification_by_cosine():
+    gallery = np.array([[1, 0], [0, 1]], dtype=np.float32)
+    probe = np.array([[5, 1], [1, 9], [1, 2]], dtype=np.float32)
+    rate = identification_rate(gallery, np.array([0, 1]), probe, np.array([0, 1, 0]))
+    assert rate.value == pytest.approx(2 / 3)
+
+
+def test_gallery_and_probe_never_share_a_moment():
+    start = np.arange(0, 1600, 8.0)
+    patient, record = np.zeros(200, int), np.zeros(200, int)
+    gallery, probe, name = protocol_rows(patient, record, start, np.arange(140),
+                                         np.arange(170, 200))
+    assert name == "same session"
+    assert start[probe].min() - start[gallery].max() >= 240
+    record[170:] = 1
+    _, _, name = protocol_rows(patient, record, start, np.arange(140), np.arange(170, 200))
+    assert name == "different records"
+
+
+def test_membership_finds_a_gap_and_finds_none_where_there_is_none():
+    patient = np.repeat(np.arange(20), 10)
+    member = patient < 10
+    noise = np.random.default_rng(0).normal(size=200)
+    assert loss_gap(noise + 5 * ~member, member, patient).value > 0.95
+    none = loss_gap(noise, member, patient)
+    assert none.low < 0.5 < none.high
+    assert none.n == 20

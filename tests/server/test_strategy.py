@@ -1,0 +1,49 @@
+import numpy as np
+import pytest
+import torch
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+
+from common.errors import UpdateError
+from server.strategy import SitewiseFedAvg
+from simulations.in_process_grid import InProcessGrid
+
+
+def reply(site, value, examples=1, error="", shape=(2,)):
+    InProcessGrid.identify()
+    content = RecordDict({"reply": ConfigRecord({"site": site, "error": error})})
+    if not error:
+        content["arrays"] = ArrayRecord({"w": torch.full(shape, value)})
+        content["metrics"] = MetricRecord({"num-examples": examples})
+    return Message(content, dst_node_id=1, message_type="train")
+
+
+def aggregate(*replies):
+    lines = []
+    arrays, _ = SitewiseFedAvg({"w": (2,)}, 1, lines.append).aggregate_train(3, replies)
+    return arrays["w"].numpy(), lines
+
+
+def test_weighted_mean_in_any_reply_order():
+    a, b, c = reply("a", 0.1, 1), reply("b", 0.7, 3), reply("c", 1e-3, 7)
+    expected, lines = aggregate(a, b, c)
+    again, _ = aggregate(c, a, b)
+    assert np.array_equal(expected, again)
+    assert np.allclose(expected, (0.1 + 3 * 0.7 + 7e-3) / 11)
+    assert lines == []
+
+
+@pytest.mark.parametrize(("bad", "words"), [
+    (lambda: reply("b", float("nan")), "not finite: w"),
+    (lambda: reply("b", float("inf")), "not finite: w"),
+    (lambda: reply("b", 1.0, shape=(3,)), "(3,)"),
+    (lambda: reply("b", 1.0, error="budget"), "privacy cap"),
+])
+def test_unusable_replies_are_named_and_the_round_goes_on(bad, words):
+    arrays, lines = aggregate(reply("a", 0.5), bad())
+    assert np.allclose(arrays, 0.5)
+    assert len(lines) == 1 and "hospital b" in lines[0] and words in lines[0]
+
+
+def test_no_usable_reply_stops_the_run():
+    with pytest.raises(UpdateError, match="0 usable replies"):
+        aggregate(reply("a", float("nan")))

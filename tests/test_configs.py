@@ -1,0 +1,45 @@
+import pytest
+
+from common.config import SCENARIOS
+from common.errors import InputError
+from simulations.overrides import compose_settings
+
+
+@pytest.mark.parametrize("profile", ["tiny", "small", "paper"])
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
+def test_every_config_composes(profile, scenario):
+    settings = compose_settings([f"profile={profile}", f"privacy={scenario.unit}",
+                                 f"training={scenario.training}", f"engine={scenario.engines[0]}"])
+    assert settings.profile.name == profile
+    assert settings.privacy.unit == scenario.unit
+
+
+def test_paper_profile_is_the_papers():
+    settings = compose_settings(["profile=paper"])
+    p, rean = settings.profile, settings.rean
+    assert (p.length, p.patch, p.vit_width, p.vit_depth, p.vit_heads, p.vit_mlp) == (
+        2000, 20, 240, 6, 6, 128)
+    assert (rean.bound, rean.utility, rean.privacy, rean.prd, rean.l1) == (
+        0.08, 1.51, 0.153, 0.323, 1.46)
+    assert (p.unet_width, p.unet_levels, settings.anonymizer.batch) == (32, 4, 64)
+
+
+@pytest.mark.parametrize(("override", "words"), [
+    ("colour=red", "colour"),
+    ("profile.size=3", "size"),
+    ("seed=-1", "0 to 2^31"),
+    ("training=together", "federated, pooled, local"),
+    ("privacy.epsilon=0", "(0, 1000]"),
+    ("privacy=patient", "patient"),
+    ("rean.bound=2", "(0, 1]"),
+])
+def test_bad_overrides_name_the_setting_and_the_bound(override, words):
+    with pytest.raises(InputError, match=".+") as caught:
+        compose_settings([override])
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_unsupported_combination_lists_the_scenarios():
+    with pytest.raises(InputError, match="no scenario has training=local"):
+        compose_settings(["training=local", "engine=ray"])

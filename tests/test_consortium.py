@@ -1,0 +1,106 @@
+"""Whole runs, as small as they can be: they show that the parts fit, not that networks learn."""
+
+import json
+
+import numpy as np
+import pytest
+import wfdb
+
+from client.ledger import Ledger
+from simulations.consortium import create_run, open_run, run
+from simulations.overrides import compose_settings
+
+SMALL = ["cohort.patients=4", "cohort.minutes=3", "audit.epochs=1", "audit.width=8",
+         *(f"{stage}.rounds=2" for stage in ("diagnosis", "identity")),
+         *(f"{stage}.rounds=1" for stage in ("sex", "age", "anonymizer")),
+         *(f"{stage}.epochs=1" for stage in ("diagnosis", "identity", "sex", "age", "anonymizer"))]
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory):
+    return tmp_path_factory.mktemp("data")
+
+
+def simulate(folder, data, *overrides, stop_at=None):
+    if not (folder / "config.yaml").exists():
+        create_run(folder, compose_settings([*SMALL, *overrides]))
+
+    def progress(stage, number, rounds):
+        if (stage, number) == stop_at:
+            raise KeyboardInterrupt
+
+    run(folder, open_run(folder), data, progress)
+    return json.loads((folder / "metrics.json").read_text())
+
+
+def numbers(metrics):
+    tree = json.loads(json.dumps({k: v for k, v in metrics.items() if k != "timing"}))
+    tree["anonymizers"]["rean"].pop("ms_per_window")
+    return tree
+
+
+@pytest.fixture(scope="session")
+def federated(data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "a"
+    return folder, simulate(folder, data)
+
+
+def test_every_step_leaves_its_output(federated):
+    folder, metrics = federated
+    assert set(metrics["data"]) == {"mitdb", "ltdb", "incartdb", "shdb-af"}
+    assert {p.stem for p in (folder / "models").iterdir()} == {
+        "diagnosis", "identity", "sex", "age", "anonymizer"}
+    page = (folder / "report.html").read_text()
+    assert "What an attacker can do" in page and "<svg" in page and "http-equiv" not in page
+    row = metrics["anonymizers"]["rean"]
+    for leaf in (row["reid"], row["retrained"]["100"]["resnet1d"]["reid"], row["macro_auroc"]):
+        assert set(leaf) == {"value", "low", "high", "n", "chance"} and leaf["n"] > 0
+    assert metrics["clean"]["reid"]["chance"] == pytest.approx(1 / 16)
+    assert all(account["patient"] == "not bounded" for account in metrics["privacy"].values())
+
+
+def test_release_reads_back_as_wfdb_and_tells_no_name(federated):
+    folder, metrics = federated
+    for site in metrics["data"]:
+        release = next((folder / "hospitals" / site).glob("*/release"))
+        names = (release / "RECORDS").read_text().split()
+        assert not set(names) & set(metrics["data"][site]["records"])
+        record = wfdb.rdrecord(str(release / names[0]))
+        assert record.fs == 100 and record.units == ["NU"]
+        values = record.p_signal[np.isfinite(record.p_signal)]
+        assert values.min() >= -0.081 and values.max() <= 1.081
+
+
+def test_reserved_patients_are_in_no_training(federated):
+    folder, metrics = federated
+    for site in metrics["data"]:
+        index = np.load(folder / "bundles" / site / "index.npy")
+        slot = np.load(folder / "bundles" / site / "slot.npy")
+        assert index["reserved"].any()
+        assert (slot[index["reserved"]] == -1).all() and (slot[~index["reserved"]] >= 0).all()
+
+
+def test_same_seed_same_numbers_even_after_an_interruption(federated, data, tmp_path):
+    folder = tmp_path / "b"
+    with pytest.raises(KeyboardInterrupt):
+        simulate(folder, data, stop_at=("identity", 1))
+    assert not (folder / "metrics.json").exists()
+    assert numbers(simulate(folder, data)) == numbers(federated[1])
+
+
+def test_window_privacy_is_spent_to_the_target_and_no_loss_leaves(data, tmp_path):
+    metrics = simulate(tmp_path / "p", data, "privacy=window", "privacy.epsilon=4")
+    for site, account in metrics["privacy"].items():
+        assert account["unit"] == "window" and account["patient"] == "not bounded"
+        assert 3.8 < account["epsilon"] <= 4.0
+        ledger = Ledger(tmp_path / "p" / "ledgers" / f"{site}.sqlite")
+        assert ledger.account(1e-5).releases == 7
+    assert all(v is None for losses in metrics["curves"].values() for v in losses)
+
+
+@pytest.mark.parametrize("training", ["pooled", "local"])
+def test_other_training_modes(training, data, tmp_path):
+    metrics = simulate(tmp_path / training, data, f"training={training}")
+    assert set(metrics["data"]) == ({"pooled"} if training == "pooled"
+                                    else {"mitdb", "ltdb", "incartdb", "shdb-af"})
+    assert metrics["clean"]["reid"]["n"] > 0
