@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -163,8 +164,8 @@ class Hospital:
     def noise_multiplier(self) -> float:
         """One noise multiplier for the whole run: all stages, all rounds."""
         privacy = self.settings.privacy
-        steps = [(q, count * self.settings.stage(s).rounds) for s, q, count in self.plan()]
-        return calibrate(steps, privacy.epsilon, privacy.delta)
+        steps = tuple((q, count * self.settings.stage(s).rounds) for s, q, count in self.plan())
+        return _calibrated(steps, privacy.epsilon, privacy.delta)
 
     def train_round(self, stage: Stage, number: int, received: Mapping[str, Tensor]) -> Update:
         """Train one round from the received weights, charge the ledger, keep the reply.
@@ -220,6 +221,10 @@ class Hospital:
         loss = train(module, optimizer, batches, lambda i: self.fetch(rows[i]), self.loss(stage),
                      schedule, skip_forward if spend else None)
         return row, loss
+
+
+# The search takes seconds and its inputs do not change during a run.
+_calibrated = lru_cache(calibrate)
 
 
 def _poisson(n: int, q: float, steps: int) -> Iterator[Indices]:

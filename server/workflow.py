@@ -48,6 +48,7 @@ class Journal:
 
     def save(self) -> None:
         """Write the journal."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         write_json(self.path, {"losses": self.losses, "left_out": self.left_out})
 
     @classmethod
