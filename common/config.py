@@ -168,7 +168,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         _one_of("training", self.training, ("federated", "pooled", "local"))
-        _one_of("engine", self.engine, ("inprocess", "ray", "grpc"))
+        _one_of("engine", self.engine, ("inprocess",))
         _one_of("device", self.device, ("auto", "cpu", "cuda"))
         _one_of("labels", self.labels, ("strict", "paper"))
         _check("threads", self.threads, 1 <= self.threads <= 256, "1 to 256")
@@ -223,9 +223,9 @@ class Scenario:
 
 
 SCENARIOS = (
-    Scenario("open federation", "federated", "none", ("inprocess", "ray", "grpc"),
+    Scenario("open federation", "federated", "none", ("inprocess",),
              "recordings stay in the hospital; updates carry no formal protection"),
-    Scenario("window-private federation", "federated", "window", ("inprocess", "ray", "grpc"),
+    Scenario("window-private federation", "federated", "window", ("inprocess",),
              "each update is (epsilon, delta)-private per window, noised inside the hospital; "
              "a patient is not bounded"),
     Scenario("pooled", "pooled", "none", ("inprocess",),
