@@ -60,7 +60,7 @@ def simulate(
         create_run(folder, settings)
     try:
         with Bars(settings, console if not as_json else Console(stderr=True), folder) as bars:
-            metrics = run(folder.resolve(), settings, data_dir.resolve(), bars)
+            run(folder.resolve(), settings, data_dir.resolve(), bars)
     except KeyboardInterrupt:
         console.print(f"interrupted; go on with: fedrean simulate resume={folder}")
         raise typer.Exit(130) from None
@@ -69,7 +69,6 @@ def simulate(
     else:
         show(json.loads((folder / "metrics.json").read_text()))
         console.print(f"report: {folder / 'report.html'}", soft_wrap=True)
-    del metrics
 
 
 @app.command()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import time
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from common.config import Settings, settings_from
 from common.ecg.databases import load_hospital
 from common.ecg.synthetic import CohortSettings, write_consortium
 from common.ecg.windows import Store, WindowSettings, pool, prepare
-from common.errors import FedreanError, InputError
+from common.errors import InputError
 from common.results import read_json, write_json
 from server.auditor import audit
 from server.bundles import load_bundles
@@ -145,13 +144,3 @@ def _federate(folder: Path, settings: Settings, sites: list[Site], progress: Pro
     flow = Workflow(grid, settings, _run_id(folder), server, len(nodes), leads.pop(), progress)
     flow.start()
     return flow
-
-
-def summary(folder: Path) -> dict[str, Any]:
-    """metrics.json of a finished run."""
-    path = folder / "metrics.json"
-    if not path.exists():
-        raise FedreanError(f"{folder} holds no metrics.json: the run is not finished; "
-                           f"go on with resume={folder}")
-    tree: dict[str, Any] = json.loads(path.read_text())
-    return tree
