@@ -33,6 +33,7 @@ from common.training import (
     device_of,
     masked_loss,
     seed_from,
+    shifted,
     shuffled,
     train,
 )
@@ -218,8 +219,14 @@ class Hospital:
         else:
             steps = -(-len(rows) // training.batch) * training.epochs
         schedule = Schedule(training.lr, (number - 1) * steps, training.rounds * steps)
-        loss = train(module, optimizer, batches, lambda i: self.fetch(rows[i]), self.loss(stage),
-                     schedule, skip_forward if spend else None)
+        generator = np.random.default_rng(seed + 1)
+
+        def fetch(i: Indices) -> dict[str, Tensor]:
+            batch = self.fetch(rows[i])
+            return batch if stage == "anonymizer" else shifted(batch, generator)
+
+        loss = train(module, optimizer, batches, fetch, self.loss(stage), schedule,
+                     skip_forward if spend else None)
         return row, loss
 
 

@@ -122,14 +122,14 @@ class Rean:
 class Audit:
     """How hard the auditor tries."""
 
-    epochs: int = 12  # of each attacker, on all of its windows
-    batch: int = 64
-    lr: float = 2e-3
-    width: int = 16  # of the auditor's networks
+    steps: int = 1000  # of each attacker: a small audit must not mean a weak attacker
+    batch: int = 32
+    lr: float = 4e-3
+    width: int = 8  # of the auditor's networks
     examples: bool = False  # print waveforms of real patients in the report
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch", "width"):
+        for name in ("steps", "batch", "width"):
             _check(f"audit.{name}", getattr(self, name), getattr(self, name) >= 1, ">= 1")
         _check("audit.lr", self.lr, 0 < self.lr < 1, "(0, 1)")
 

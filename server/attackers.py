@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ from common.training import (
     masked_loss,
     predict,
     seed_from,
+    shifted,
     shuffled,
     train,
 )
@@ -64,16 +66,28 @@ def _fit(network: nn.Module, settings: Settings, name: str, n: int,
     torch.manual_seed(seed)
     torch.set_num_threads(settings.threads)
     optimizer = torch.optim.AdamW(network.parameters(), lr=audit.lr, weight_decay=1e-2)
-    steps = -(-n // audit.batch) * audit.epochs
-    return train(network, optimizer, shuffled(n, audit.batch, audit.epochs, seed), fetch, loss,
-                 Schedule(audit.lr, 0, steps))
+    generator = np.random.default_rng(seed + 1)
+    batches = islice(shuffled(n, audit.batch, audit.steps, seed), audit.steps)
+    return train(network, optimizer, batches, lambda i: shifted(fetch(i), generator), loss,
+                 Schedule(audit.lr, 0, audit.steps))
 
 
-def train_attacker(bundles: Bundles, windows: Windows, settings: Settings, name: str) -> Attacker:
-    """Train on the training part of `windows` (clean, or released for the retrained attacker)."""
+def train_attacker(bundles: Bundles, windows: Windows, settings: Settings, name: str,
+                   start: Attacker | None = None) -> Attacker:
+    """Train on the training part of `windows`: clean, or released for the retrained attacker.
+
+    Args:
+        bundles: labels and parts of the windows.
+        windows: [n, leads, L].
+        settings: of the run.
+        name: seeds the training.
+        start: an attacker to go on from: who retrains on releases also knows clean recordings.
+    """
     rows, device = bundles.rows("train"), device_of(settings.device)
     torch.manual_seed(seed_from(settings, "auditor", name, "weights"))
     attacker = Attacker(settings.audit.width, windows.shape[1], int(bundles.patient.max()) + 1)
+    if start:
+        attacker.load_state_dict(start.state_dict())
     attacker.to(device)
     labels = {"identity": bundles.patient, "sex": bundles.sex, "age": bundles.age}
 

@@ -88,19 +88,28 @@ class Workflow:
     def start(self) -> None:
         """Steps 2 to 5."""
         # 2. Train the classifiers, one after the other.
-        models = {stage: self.train(stage) for stage in CLASSIFIER_STAGES}
+        models: dict[Stage, dict[str, Tensor]] = {}
+        for stage in CLASSIFIER_STAGES:
+            # Sex and age are functions of who it is: they start from the identity backbone.
+            start = models["identity"] if stage in ("sex", "age") else {}
+            models[stage] = self.train(stage, start)
         # 3. Freeze: every hospital keeps the four; nothing updates them again.
         self.ask(FREEZE, {stage: ArrayRecord(model) for stage, model in models.items()})
         # 4. Train the anonymizer against them.
-        anonymizer = self.train("anonymizer")
+        anonymizer = self.train("anonymizer", {})
         # 5. Release: each hospital anonymizes its own test recordings.
         self.ask(RELEASE, {ARRAYS: ArrayRecord(anonymizer)})
         self.progress("release", 1, 1)
 
-    def train(self, stage: Stage) -> dict[str, Tensor]:
-        """Train a stage from its last checkpoint; the final shared weights."""
+    def train(self, stage: Stage, start: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Train a stage from its last checkpoint; the final shared weights.
+
+        Args:
+            stage: of the run.
+            start: weights to begin with; those it lacks are drawn by the run's seed.
+        """
         rounds = self.settings.stage(stage).rounds
-        state, done = self._last_checkpoint(stage)
+        state, done = self._last_checkpoint(stage, start)
         if done < rounds:
             shapes = {name: tuple(value.shape) for name, value in state.items()}
             strategy = SitewiseFedAvg(shapes, self.nodes, self._leave_out)
@@ -130,13 +139,15 @@ class Workflow:
                 who = str(answer.get("site", "a hospital"))
                 raise UpdateError(f"{query}: {who}: {ERRORS.get(code, code)}")
 
-    def _last_checkpoint(self, stage: Stage) -> tuple[dict[str, Tensor], int]:
+    def _last_checkpoint(self, stage: Stage,
+                         start: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], int]:
         for number in range(self.settings.stage(stage).rounds, 0, -1):
             path = self._file(stage, number)
             if path.exists():
                 return load_state(path), number
         seed = seed_from(self.settings, "server", stage)
-        return shared_state(stage, build(stage, self.settings, self.leads, 2, seed)), 0
+        drawn = shared_state(stage, build(stage, self.settings, self.leads, 2, seed))
+        return {**drawn, **start}, 0
 
     def _file(self, stage: Stage, number: int) -> Path:
         return self.folder / "checkpoints" / f"{stage}-{number}.safetensors"

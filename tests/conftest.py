@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from common.ecg.synthetic import CohortSettings, write_consortium
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch is imported
+
+from common.ecg.synthetic import CohortSettings, write_consortium  # noqa: E402
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from client.ledger import Ledger
 from simulations.consortium import create_run, open_run, run
 from simulations.overrides import compose_settings
 
-SMALL = ["cohort.patients=4", "cohort.minutes=3", "audit.epochs=1", "audit.width=8",
+SMALL = ["cohort.patients=4", "cohort.minutes=3", "audit.steps=20", "audit.width=8",
          *(f"{stage}.rounds=2" for stage in ("diagnosis", "identity")),
          *(f"{stage}.rounds=1" for stage in ("sex", "age", "anonymizer")),
          *(f"{stage}.epochs=1" for stage in ("diagnosis", "identity", "sex", "age", "anonymizer"))]

@@ -1,7 +1,7 @@
 """InceptionTime: the independent diagnosis network, which sits in no loss.
 
 Source: Ismail Fawaz et al. (2020): bottleneck, three kernels, max-pool branch, residual every
-three modules; here six modules, GroupNorm and odd kernels.
+three modules; here six modules, GroupNorm, and kernels for the strided stem's lower rate.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Inception(nn.Module):
         super().__init__()
         self.bottleneck = nn.Conv1d(inputs, filters, 1, bias=False)
         self.branches = nn.ModuleList(
-            nn.Conv1d(filters, filters, k, padding=k // 2, bias=False) for k in (9, 19, 39)
+            nn.Conv1d(filters, filters, k, padding=k // 2, bias=False) for k in (5, 11, 23)
         )
         self.pool = nn.Sequential(nn.MaxPool1d(3, 1, 1), nn.Conv1d(inputs, filters, 1, bias=False))
         self.norm = norm(4 * filters)
