@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 
 from common.config import Settings
 from common.models.classifier import Classifier
+from common.models.files import load_state, save_state
 from common.models.inception_time import InceptionTime
 from common.models.resnet1d import ResNet1D
 from common.protocol import AGE_BANDS, ARRHYTHMIA_CLASSES, SEXES
@@ -59,20 +61,25 @@ class Attacker(nn.Module):
         return predict(self.classifier.backbone, windows).numpy()
 
 
-def _fit(network: nn.Module, settings: Settings, name: str, n: int,
+def _fit(network: nn.Module, settings: Settings, kept: Path, n: int,
          fetch: Callable[[NDArray[np.int64]], dict[str, Tensor]],
-         loss: Callable[[nn.Module, dict[str, Tensor]], Tensor]) -> float:
-    audit, seed = settings.audit, seed_from(settings, "auditor", name)
+         loss: Callable[[nn.Module, dict[str, Tensor]], Tensor]) -> None:
+    """Train, or load what an interrupted audit has trained."""
+    if kept.exists():
+        network.load_state_dict(load_state(kept))
+        return
+    audit, seed = settings.audit, seed_from(settings, "auditor", kept.stem)
     torch.manual_seed(seed)
     torch.set_num_threads(settings.threads)
     optimizer = torch.optim.AdamW(network.parameters(), lr=audit.lr, weight_decay=1e-2)
     generator = np.random.default_rng(seed + 1)
     batches = islice(shuffled(n, audit.batch, audit.steps, seed), audit.steps)
-    return train(network, optimizer, batches, lambda i: shifted(fetch(i), generator), loss,
-                 Schedule(audit.lr, 0, audit.steps))
+    train(network, optimizer, batches, lambda i: shifted(fetch(i), generator), loss,
+          Schedule(audit.lr, 0, audit.steps))
+    save_state(kept, network.state_dict(), {"network": kept.stem})
 
 
-def train_attacker(bundles: Bundles, windows: Windows, settings: Settings, name: str,
+def train_attacker(bundles: Bundles, windows: Windows, settings: Settings, kept: Path,
                    start: Attacker | None = None) -> Attacker:
     """Train on the training part of `windows`: clean, or released for the retrained attacker.
 
@@ -80,11 +87,11 @@ def train_attacker(bundles: Bundles, windows: Windows, settings: Settings, name:
         bundles: labels and parts of the windows.
         windows: [n, leads, L].
         settings: of the run.
-        name: seeds the training.
+        kept: file of the trained weights; its name seeds the training.
         start: an attacker to go on from: who retrains on releases also knows clean recordings.
     """
     rows, device = bundles.rows("train"), device_of(settings.device)
-    torch.manual_seed(seed_from(settings, "auditor", name, "weights"))
+    torch.manual_seed(seed_from(settings, "auditor", kept.stem, "weights"))
     attacker = Attacker(settings.audit.width, windows.shape[1], int(bundles.patient.max()) + 1)
     if start:
         attacker.load_state_dict(start.state_dict())
@@ -101,11 +108,11 @@ def train_attacker(bundles: Bundles, windows: Windows, settings: Settings, name:
         return (masked_loss(identity, b["identity"]) + 0.3 * masked_loss(sex, b["sex"])
                 + 0.3 * masked_loss(age, b["age"]))
 
-    _fit(attacker, settings, name, len(rows), fetch, loss)
+    _fit(attacker, settings, kept, len(rows), fetch, loss)
     return attacker
 
 
-def train_independent(bundles: Bundles, settings: Settings) -> Classifier:
+def train_independent(bundles: Bundles, settings: Settings, kept: Path) -> Classifier:
     """An InceptionTime on clean windows: it is in no loss, so nothing was tuned to please it."""
     rows, device = bundles.rows("train"), device_of(settings.device)
     rows = rows[bundles.allowed[rows] != (1 << len(ARRHYTHMIA_CLASSES)) - 1]
@@ -117,6 +124,6 @@ def train_independent(bundles: Bundles, settings: Settings) -> Classifier:
         return {"x": torch.from_numpy(bundles.clean[rows[i]]).to(device),
                 "allowed": torch.from_numpy(bundles.allowed[rows[i]].astype(np.int64)).to(device)}
 
-    _fit(network, settings, "independent", len(rows), fetch,
+    _fit(network, settings, kept, len(rows), fetch,
          lambda net, b: allowed_loss(net(b["x"]), b["allowed"]))
     return network

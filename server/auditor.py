@@ -7,6 +7,7 @@ weaker row ("training_signal"), since the anonymizer was trained against exactly
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,14 +28,24 @@ from server.bundles import Bundles
 LEARNED = {"reid": 0.5, "sex": 0.6, "age": 0.4, "macro_auroc": 0.8}  # below: called out
 
 
-def audit(bundles: Bundles, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
-    """All attacks; the metrics.json tree of design.md without timing."""
+def audit(bundles: Bundles, settings: Settings, folder: Path,
+          progress: Callable[[str], None]) -> dict[str, Any]:
+    """All attacks; the metrics.json tree without timing and curves.
+
+    Args:
+        bundles: what the hospitals exported.
+        settings: of the run.
+        folder: where the auditor keeps its networks, so that an interrupted audit goes on.
+        progress: told what is done next.
+    """
     progress("training an attacker on clean windows")
-    attacker = train_attacker(bundles, bundles.clean, settings, "clean")
+    attacker = train_attacker(bundles, bundles.clean, settings,
+                              folder / "clean.safetensors")
     progress("retraining an attacker on released windows")
-    retrained = train_attacker(bundles, bundles.released, settings, "retrained", start=attacker)
+    retrained = train_attacker(bundles, bundles.released, settings,
+                               folder / "retrained.safetensors", start=attacker)
     progress("training an independent diagnosis network")
-    independent = train_independent(bundles, settings)
+    independent = train_independent(bundles, settings, folder / "independent.safetensors")
     progress("attacking")
     test = bundles.rows("test")
     rows = {}

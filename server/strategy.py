@@ -15,17 +15,21 @@ from common.errors import UpdateError
 from common.protocol import ARRAYS, ERRORS, REPLY
 
 
+class NoDataError(UpdateError):
+    """No hospital has a usable window for a stage."""
+
+
 class SitewiseFedAvg(FedAvg):
     """Federated averaging (McMahan et al., 2017) weighted by declared windows.
 
     Args:
         expected: shape of every array that a reply must hold.
         nodes: hospitals that must be connected before a round starts.
-        left_out: called with one line for each reply that is not used.
+        left_out: called with (hospital, reason) for each reply that is not used.
     """
 
     def __init__(self, expected: dict[str, tuple[int, ...]], nodes: int,
-                 left_out: Callable[[str], None]) -> None:
+                 left_out: Callable[[str, str], None]) -> None:
         super().__init__(fraction_evaluate=0.0, min_train_nodes=nodes, min_available_nodes=nodes)
         self.expected, self.left_out = expected, left_out
         self.loss: float | None = None  # of the last round, where hospitals may share it
@@ -33,17 +37,27 @@ class SitewiseFedAvg(FedAvg):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Average the usable replies; raise UpdateError if there is none."""
+        """Average the usable replies.
+
+        Raises:
+            NoDataError: every hospital says that it has no usable window for the stage.
+            UpdateError: there is no usable reply for another reason.
+        """
         usable: list[tuple[str, Message]] = []
+        problems = []
         for message in replies:
             problem = self._problem(message)
             site = _site(message)
             if problem:
-                self.left_out(f"hospital {site} left out of round {server_round}: {problem}")
+                self.left_out(site, problem)
+                problems.append(problem)
             else:
                 usable.append((site, message))
         if not usable:
-            raise UpdateError(f"round {server_round}: 0 usable replies; at least 1 is needed")
+            no_data = problems and set(problems) == {ERRORS["data"]}
+            error = NoDataError if no_data else UpdateError
+            raise error(f"round {server_round}: 0 usable replies, at least 1 is needed; "
+                        + "; ".join(sorted(set(problems))))
         ordered = [message for _, message in sorted(usable, key=lambda pair: pair[0])]
         arrays, metrics = super().aggregate_train(server_round, ordered)
         loss = metrics.get("loss") if metrics else None

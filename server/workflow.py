@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -28,7 +29,7 @@ from common.protocol import (
 )
 from common.results import read_json, write_json
 from common.training import seed_from
-from server.strategy import SitewiseFedAvg
+from server.strategy import NoDataError, SitewiseFedAvg
 
 
 class Progress(Protocol):
@@ -44,18 +45,27 @@ class Journal:
 
     path: Path
     losses: dict[str, list[float | None]] = field(default_factory=dict)
-    left_out: list[str] = field(default_factory=list)
+    left_out: dict[str, int] = field(default_factory=dict)  # who, of which stage and why -> rounds
+    untrained: list[str] = field(default_factory=list)  # stages that no hospital could train
 
     def save(self) -> None:
         """Write the journal."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(self.path, {"losses": self.losses, "left_out": self.left_out})
+        write_json(self.path, {"losses": self.losses, "left_out": self.left_out,
+                               "untrained": self.untrained})
+
+    def lines(self) -> list[str]:
+        """What was left out, one line each."""
+        lines = [f"{what} ({rounds} round{'s' * (rounds != 1)})"
+                 for what, rounds in self.left_out.items()]
+        return lines + [f"stage {stage} was not trained: no hospital has a usable window for it"
+                        for stage in self.untrained]
 
     @classmethod
     def load(cls, path: Path) -> Journal:
         """The journal of an interrupted run, or an empty one."""
         saved = read_json(path) if path.exists() else {}
-        return cls(path, saved.get("losses", {}), saved.get("left_out", []))
+        return cls(path, **saved)
 
 
 @dataclass
@@ -112,13 +122,17 @@ class Workflow:
         state, done = self._last_checkpoint(stage, start)
         if done < rounds:
             shapes = {name: tuple(value.shape) for name, value in state.items()}
-            strategy = SitewiseFedAvg(shapes, self.nodes, self._leave_out)
+            strategy = SitewiseFedAvg(shapes, self.nodes, partial(self._leave_out, stage))
             config = ConfigRecord({**self.config, "stage": stage, "offset": done})
-            result = strategy.start(
-                self.grid, ArrayRecord(state), num_rounds=rounds - done, train_config=config,
-                evaluate_fn=lambda number, arrays: self._checkpoint(
-                    stage, done + number, arrays, strategy.loss) if number else None)
-            state = result.arrays.to_torch_state_dict()
+            try:
+                result = strategy.start(
+                    self.grid, ArrayRecord(state), num_rounds=rounds - done, train_config=config,
+                    evaluate_fn=lambda number, arrays: self._checkpoint(
+                        stage, done + number, arrays, strategy.loss) if number else None)
+                state = result.arrays.to_torch_state_dict()
+            except NoDataError:  # its labels are unknown everywhere, so nothing depends on it
+                self.journal.untrained = sorted({*self.journal.untrained, stage})
+                self.journal.save()
         save_state(self.folder / "models" / f"{stage}.safetensors", state,
                    {"stage": stage, "profile": self.settings.profile.name, "run": self.run})
         return state
@@ -161,5 +175,6 @@ class Workflow:
         save_state(self._file(stage, number), arrays.to_torch_state_dict(), {})
         self.progress(stage, number, self.settings.stage(stage).rounds)
 
-    def _leave_out(self, line: str) -> None:
-        self.journal.left_out.append(line)
+    def _leave_out(self, stage: Stage, site: str, problem: str) -> None:
+        what = f"hospital {site} took no part in {stage}: {problem}"
+        self.journal.left_out[what] = self.journal.left_out.get(what, 0) + 1

@@ -103,8 +103,9 @@ def run(folder: Path, settings: Settings, data: Path, progress: Progress) -> dic
     trained = time.perf_counter()
     # 6. Audit.
     bundles = load_bundles(folder / "bundles")
-    metrics = audit(bundles, settings, lambda what: progress(f"audit: {what}", 0, 0))
-    metrics["skipped"] = skipped + [line for flow in workflows for line in flow.journal.left_out]
+    metrics = audit(bundles, settings, folder / "audit",
+                    lambda what: progress(f"audit: {what}", 0, 0))
+    metrics["skipped"] = skipped + [line for flow in workflows for line in flow.journal.lines()]
     metrics["curves"] = {f"{'' if len(groups) == 1 else group[0].name + ' '}{stage}": losses
                          for group, flow in zip(groups, workflows, strict=True)
                          for stage, losses in flow.journal.losses.items()}

@@ -4,7 +4,7 @@ import torch
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 from common.errors import UpdateError
-from server.strategy import SitewiseFedAvg
+from server.strategy import NoDataError, SitewiseFedAvg
 from simulations.in_process_grid import InProcessGrid
 
 
@@ -19,7 +19,7 @@ def reply(site, value, examples=1, error="", shape=(2,)):
 
 def aggregate(*replies):
     lines = []
-    arrays, _ = SitewiseFedAvg({"w": (2,)}, 1, lines.append).aggregate_train(3, replies)
+    arrays, _ = SitewiseFedAvg({"w": (2,)}, 1, lambda *line: lines.append(line)).aggregate_train(3, replies)
     return arrays["w"].numpy(), lines
 
 
@@ -41,9 +41,17 @@ def test_weighted_mean_in_any_reply_order():
 def test_unusable_replies_are_named_and_the_round_goes_on(bad, words):
     arrays, lines = aggregate(reply("a", 0.5), bad())
     assert np.allclose(arrays, 0.5)
-    assert len(lines) == 1 and "hospital b" in lines[0] and words in lines[0]
+    assert len(lines) == 1 and lines[0][0] == "b" and words in lines[0][1]
 
 
 def test_no_usable_reply_stops_the_run():
     with pytest.raises(UpdateError, match="0 usable replies"):
         aggregate(reply("a", float("nan")))
+
+
+def test_a_stage_without_data_is_told_from_a_failed_one():
+    with pytest.raises(NoDataError):
+        aggregate(reply("a", 1.0, error="data"), reply("b", 1.0, error="data"))
+    with pytest.raises(UpdateError, match="privacy cap") as caught:
+        aggregate(reply("a", 1.0, error="data"), reply("b", 1.0, error="budget"))
+    assert not isinstance(caught.value, NoDataError)
