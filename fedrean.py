@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -130,14 +131,16 @@ def describe(path: Annotated[Path, typer.Argument(help="A hospital file, or the 
 
 def show(metrics: dict[str, Any]) -> None:
     """Print the result table, the accounts and the warnings."""
-    from server.report.table import accounts, result_rows
+    from server.report.table import HEADER, accounts, cell, result_rows
 
-    header, rows = result_rows(metrics)
-    table = Table(title="What an attacker can do, and what is left of the diagnosis")
-    for title in header:
-        table.add_column(title, overflow="fold")
-    for row in rows:
-        table.add_row(*row)
+    table = Table(title="What an attacker can do, and what is left of the diagnosis",
+                  caption="second line: 95 % interval over patients", box=box.HORIZONTALS,
+                  padding=0, show_lines=True)
+    for title in HEADER:
+        table.add_column(title, min_width={"": 14, "PRD %": 5}.get(title, 9))
+    for name, leaves in result_rows(metrics):
+        cells = [cell(leaf, "\n") if leaf else "" for leaf in leaves]
+        table.add_row(name, *cells[:-1], cells[-1].split("\n")[0])
     console.print(table)
     for line in [*accounts(metrics), *metrics["warnings"], *metrics["skipped"]]:
         console.print(line, soft_wrap=True, highlight=False)

@@ -11,7 +11,7 @@ import yaml
 from common.results import read_json
 from server.bundles import load_bundles
 from server.report import figures
-from server.report.table import accounts, cell, result_rows
+from server.report.table import HEADER, accounts, cell, result_rows
 
 
 def write_report(folder: Path, examples: bool) -> Path:
@@ -22,7 +22,6 @@ def write_report(folder: Path, examples: bool) -> Path:
         examples: whether waveforms may be printed; real patients' only by an explicit option.
     """
     metrics = read_json(folder / "metrics.json")
-    header, rows = result_rows(metrics)
     waves = ""
     if examples and (folder / "bundles").exists():
         waves = figures.examples(load_bundles(folder / "bundles"),
@@ -31,7 +30,8 @@ def write_report(folder: Path, examples: bool) -> Path:
     environment = jinja2.Environment(loader=loader, autoescape=True,
                                      undefined=jinja2.StrictUndefined)
     page = environment.get_template("page.html").render(
-        metrics=metrics, header=header, rows=rows, accounts=accounts(metrics), cell=cell,
+        metrics=metrics, header=HEADER, rows=result_rows(metrics),
+        accounts=accounts(metrics), cell=cell,
         trade_off=figures.trade_off(metrics), curves=figures.curves(metrics), waves=waves,
         config=yaml.safe_dump(metrics["config"], sort_keys=False), command=_command(metrics))
     target = folder / "report.html"

@@ -4,43 +4,51 @@ from __future__ import annotations
 
 from typing import Any
 
-HEADER = ("row", "ReID", "sex", "age", "arr. acc.", "macro-AUROC frozen / independent", "PRD %")
+HEADER = ("", "ReID", "sex", "age", "arr. acc.", "AUROC frozen", "AUROC indep.", "PRD %")
+Leaf = dict[str, Any] | None
 
 
-def cell(leaf: dict[str, Any] | None) -> str:
-    """`.123 [.100-.150]`, or a dash where nothing was measured."""
+def cell(leaf: Leaf, separator: str = " ") -> str:
+    """`.123 .100-.150`: value and interval over patients; a dash where nothing was measured."""
     if not leaf or leaf["value"] is None:
         return "-"
-    text = f"{leaf['value']:.3f}"
+    text = _short(leaf["value"])
     if leaf["low"] is not None and leaf["high"] is not None:
-        text += f" [{leaf['low']:.3f}-{leaf['high']:.3f}]"
+        text += f"{separator}{_short(leaf['low'])}-{_short(leaf['high'])}"
     return text
 
 
-def result_rows(metrics: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Header and rows: the retrained attacker leads, chance closes."""
-    rows: list[tuple[str, ...]] = []
+def _short(value: float) -> str:
+    """Three decimals for a share, two for a percentage, as a table of the field prints them."""
+    if abs(value) > 1:
+        return f"{value:.2f}"
+    return f"{value:.3f}".replace("0.", ".", 1)
+
+
+def result_rows(metrics: dict[str, Any]) -> list[tuple[str, list[Leaf]]]:
+    """(name, leaves in the order of HEADER): the retrained attacker leads, chance closes."""
+    rows: list[tuple[str, list[Leaf]]] = []
     for name, row in metrics["anonymizers"].items():
         retrained = row["retrained"]["100"]["resnet1d"]
-        rows.append(_leak(f"{name}, attacker retrained on it", retrained))
-        rows.append(_full(f"{name}, attacker trained on clean", row))
-        rows.append(_leak(f"{name}, the training signal (weaker)", row["training_signal"]))
+        rows.append((f"{name}: attacker retrained on releases", _leaks(retrained)))
+        rows.append((f"{name}: attacker trained on clean", _leaks(row) + _utility(row)))
+        rows.append((f"{name}: training signal (weaker)", _leaks(row["training_signal"])))
     clean = metrics["clean"]
-    rows.append(_full("clean, same attacker", clean))
-    rows.append(_leak("clean, the training signal", clean["training_signal"]))
-    rows.append(("chance", *(f"{clean[k]['chance']:.3f}" for k in ("reid", "sex", "age")),
-                 "", "0.500", ""))
-    return HEADER, rows
+    rows.append(("clean: same attacker", _leaks(clean) + _utility(clean)))
+    rows.append(("clean: training signal", _leaks(clean["training_signal"])))
+    guess = [{"value": leaf["chance"] if leaf else None, "low": None, "high": None}
+             for leaf in _leaks(clean) + _utility(clean)]
+    rows.append(("chance", [leaf if leaf["value"] is not None else None for leaf in guess]))
+    return [(name, leaves + [None] * (len(HEADER) - 1 - len(leaves))) for name, leaves in rows]
 
 
-def _leak(name: str, row: dict[str, Any]) -> tuple[str, ...]:
-    return (name, cell(row["reid"]), cell(row["sex"]), cell(row["age"]), "", "", "")
+def _leaks(row: dict[str, Any]) -> list[Leaf]:
+    return [row["reid"], row["sex"], row["age"]]
 
 
-def _full(name: str, row: dict[str, Any]) -> tuple[str, ...]:
-    aurocs = f"{cell(row['macro_auroc'])} / {cell(row['independent']['macro_auroc'])}"
-    return (*_leak(name, row)[:4], cell(row["arrhythmia_accuracy"]), aurocs,
-            f"{row['prd']['value']:.2f}")
+def _utility(row: dict[str, Any]) -> list[Leaf]:
+    return [row["arrhythmia_accuracy"], row["macro_auroc"], row["independent"]["macro_auroc"],
+            row["prd"]]
 
 
 def accounts(metrics: dict[str, Any]) -> list[str]:

@@ -19,7 +19,8 @@ def reply(site, value, examples=1, error="", shape=(2,)):
 
 def aggregate(*replies):
     lines = []
-    arrays, _ = SitewiseFedAvg({"w": (2,)}, 1, lambda *line: lines.append(line)).aggregate_train(3, replies)
+    strategy = SitewiseFedAvg({"w": (2,)}, 1, lambda *line: lines.append(line))
+    arrays, _ = strategy.aggregate_train(3, replies)
     return arrays["w"].numpy(), lines
 
 
