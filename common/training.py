@@ -31,6 +31,16 @@ def device_of(name: str) -> torch.device:
     return torch.device(name)
 
 
+def precision(device: torch.device, private: bool = False) -> torch.autocast:
+    """bfloat16 where it is faster: on a GPU that has it; a CPU without AMX is slower with it.
+
+    Private steps stay in float32: clipping bounds the norm of what is added, and a sum of
+    gradients rounded to 8 bits is not what the accountant was told.
+    """
+    fast = device.type == "cuda" and torch.cuda.is_bf16_supported() and not private
+    return torch.autocast(device.type, torch.bfloat16, enabled=fast)
+
+
 def seed_from(settings: Settings, *names: object) -> int:
     """A seed for one purpose, from the run's seed and names such as site, stage and round."""
     text = "/".join(str(part) for part in (settings.seed, *names))
@@ -106,13 +116,15 @@ def train(
         skip: prepares a private step on an empty batch (window_dp.skip_forward).
     """
     network.train()
+    device = next(network.parameters()).device
     total, seen = 0.0, 0
     for step, indices in enumerate(batches):
         for group in optimizer.param_groups:
             group["lr"] = schedule.at(step)
         optimizer.zero_grad()
         if len(indices):
-            losses = loss(network, fetch(indices))
+            with precision(device, private=skip is not None):
+                losses = loss(network, fetch(indices))
             if losses.shape != (len(indices),):
                 raise ValueError(f"a loss must be per window, ({len(indices)},), not "
                                  f"{tuple(losses.shape)}")

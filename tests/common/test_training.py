@@ -7,7 +7,15 @@ from torch import nn
 
 from common.config import Profile, Settings
 from common.models.classifier import build, load_shared, shared_state
-from common.training import Schedule, allowed_loss, masked_loss, shuffled, train
+from common.training import (
+    Schedule,
+    allowed_loss,
+    masked_loss,
+    precision,
+    shifted,
+    shuffled,
+    train,
+)
 
 
 @given(st.integers(1, 15), st.integers(0, 2**31 - 1))
@@ -41,13 +49,6 @@ def test_reduced_loss_is_refused():
               Schedule(0.1, 0, 2))
 
 
-def test_schedule_continues_over_calls():
-    whole = [Schedule(1.0, 0, 10).at(step) for step in range(10)]
-    parts = [Schedule(1.0, first, 10).at(step) for first in (0, 5) for step in range(5)]
-    assert whole == parts
-    assert whole == sorted(whole, reverse=True)
-
-
 def test_paper_networks_have_the_papers_size():
     profile = Profile("paper", 250, 8.0, 20, 240, 6, 6, 128, 0.8, 64, 32, 4)
     count = {stage: sum(p.numel() for p in build(stage, Settings(profile=profile), 1, 186, 0)
@@ -64,3 +65,33 @@ def test_identity_head_never_crosses_the_wire():
     load_shared("identity", build("identity", Settings(), 1, 3, 1), state)
     sex = shared_state("sex", build("sex", Settings(), 1, 0, 0))
     assert any(name.startswith("head.") for name in sex)
+
+
+def test_mixed_precision_is_for_gpus_only():
+    assert not precision(torch.device("cpu"))._enabled
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_mixed_precision_never_in_a_private_step():
+    assert precision(torch.device("cuda"))._enabled == torch.cuda.is_bf16_supported()
+    assert not precision(torch.device("cuda"), private=True)._enabled
+
+
+@given(st.integers(0, 2**31 - 1))
+def test_shifts_rotate_every_window_on_its_own(seed):
+    x = np.random.default_rng(seed).random((5, 2, 16), dtype=np.float32)
+    label = torch.arange(5)
+    out = shifted({"x": torch.from_numpy(x), "identity": label}, np.random.default_rng(seed))
+    first = np.random.default_rng(seed).integers(0, 16, 5)
+    expected = np.stack([np.roll(w, -k, axis=1) for w, k in zip(x, first, strict=True)])
+    assert np.array_equal(out["x"].numpy(), expected) and out["identity"] is label
+
+
+def test_schedule_warms_up_then_falls_across_calls():
+    whole = [Schedule(0.1, 0, 100).at(step) for step in range(100)]
+    parts = [Schedule(0.1, first, 100).at(step) for first in (0, 50) for step in range(50)]
+    assert whole == parts
+    assert np.argmax(whole) == 9 and whole[9] == pytest.approx(0.1, rel=1e-3)
+    assert all(a < b for a, b in zip(whole[:9], whole[1:10], strict=True))
+    assert all(a > b for a, b in zip(whole[9:], whole[10:], strict=False)) and whole[-1] < 1e-4
