@@ -27,10 +27,10 @@ from common.config import Settings
 from common.models.classifier import load_shared, shared_state
 from common.protocol import Stage
 from common.training import shifted, shuffled
-from simulations.overrides import compose_settings
 from server.workflow import Workflow
 from simulations.consortium import Site, prepare_sites
 from simulations.in_process_grid import InProcessGrid
+from simulations.overrides import compose_settings
 
 MAX_RATIO = 1.15
 STAGES: tuple[Stage, ...] = ("diagnosis", "sex")  # a ResNet1D and an ECGViT
