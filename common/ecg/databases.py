@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import yaml
@@ -18,12 +15,6 @@ from common.errors import InputError
 LABELS = ("beats+rhythm", "beats", "rhythm-comments", "none")
 _KEYS = ("name", "path", "leads", "subjects", "same_patient", "demographics", "labels")
 _REQUIRED = ("name", "path", "leads", "subjects", "labels")
-_RECORD_COLUMNS = ("record", "data_id", "id")
-_SEXES = {"m": 0, "male": 0, "f": 1, "female": 1}
-_BAND_STARTS = (40, 55, 65, 75)  # years; protocol.AGE_BANDS
-_SEX = re.compile(r"(?:^|[\s<,;])(?:sex|gender)>?\s*[:=]\s*(male|female|m|f)\b", re.IGNORECASE)
-_AGE = re.compile(r"(?:^|[\s<,;])age>?\s*[:=]\s*(-?\d+(?:\.\d+)?)", re.IGNORECASE)
-_BARE = re.compile(r"^\s*(-?\d+(?:\.\d+)?)\s+([MF])\b", re.IGNORECASE)  # mitdb: "69 M 1085 ..."
 
 
 @dataclass(frozen=True)
@@ -146,128 +137,3 @@ def table_path(hospital: HospitalFile, name: str) -> Path:
         if (folder / name).is_file():
             return folder / name
     raise InputError(f"{hospital.file}: table is {name!r}; allowed is a file in {hospital.path}")
-
-
-def _natural(name: str) -> list[tuple[int, int, str]]:
-    parts = re.split(r"(\d+)", name)
-    return [(0, int(p), "") if p.isdecimal() else (1, 0, p) for p in parts if p]
-
-
-def list_records(hospital: HospitalFile) -> list[str]:
-    """Record names relative to the folder, without suffix, in natural order.
-
-    Raises:
-        InputError: no record, or a name that leaves the folder.
-    """
-    lists = [p for n in ("RECORDS", "RECORDS.txt") if (p := hospital.path / n).is_file()]
-    if lists:
-        try:
-            names = lists[0].read_text(encoding="utf-8").split()
-        except (OSError, ValueError) as error:
-            raise InputError(f"record list is '{lists[0]}'; it cannot be read: {error}") from None
-    else:
-        found = hospital.path.rglob("*.hea")
-        names = [p.relative_to(hospital.path).as_posix() for p in found]
-    records = sorted({name.removesuffix(".hea") for name in names}, key=_natural)
-    for record in records:
-        if record.startswith("/") or ".." in Path(record).parts:
-            raise InputError(f"record is {record!r}; allowed is a name inside {hospital.path}")
-    if not records:
-        raise InputError(f"hospital {hospital.name} has no record in '{hospital.path}'")
-    return records
-
-
-def patient_of(hospital: HospitalFile, records: Sequence[str]) -> dict[str, str]:
-    """The patient of every record.
-
-    Raises:
-        InputError: the subject table lacks a record, or `same_patient` names none.
-    """
-    if hospital.subjects == "record":
-        patients = {record: record for record in records}
-    elif hospital.subjects == "folder":
-        patients = {record: Path(record).parent.as_posix() for record in records}
-    else:
-        rows = _table(table_path(hospital, hospital.subjects))
-        patients = {}
-        for record in records:
-            patient = _column(_row(rows, record), ("patient", "subject"))
-            if not patient:
-                raise InputError(f"{hospital.subjects} has no patient for record {record!r}")
-            patients[record] = patient
-    for group in hospital.same_patient:
-        merged = set()
-        for item in group:
-            matches = {p for r, p in patients.items() if item in (r, Path(r).name, p)}
-            if not matches:
-                raise InputError(
-                    f"{hospital.file}: same_patient names {item!r}; allowed are records or "
-                    f"patients of {hospital.name}"
-                )
-            merged |= matches
-        first = min(merged, key=_natural)
-        patients = {r: first if p in merged else p for r, p in patients.items()}
-    return patients
-
-
-@lru_cache(maxsize=8)
-def _table(file: Path) -> dict[str, dict[str, str]]:
-    """Rows of a CSV by record name; column names in lower case."""
-    try:
-        with file.open(newline="", encoding="utf-8-sig") as stream:
-            rows = [
-                {str(k).strip().lower(): str(v or "").strip() for k, v in row.items()}
-                for row in csv.DictReader(stream)
-            ]
-    except (OSError, ValueError, csv.Error) as error:
-        raise InputError(f"table is '{file}'; it cannot be read as CSV: {error}") from None
-    if rows and not any(column in rows[0] for column in _RECORD_COLUMNS):
-        raise InputError(f"table '{file}' needs a column {', '.join(_RECORD_COLUMNS)}")
-    return {_column(row, _RECORD_COLUMNS): row for row in rows}
-
-
-def _row(rows: Mapping[str, dict[str, str]], record: str) -> dict[str, str]:
-    last = Path(record).name
-    for key in (record, last, last.lstrip("0")):
-        if key in rows:
-            return rows[key]
-    return {}
-
-
-def _column(row: Mapping[str, str], names: Sequence[str]) -> str:
-    return next((row[name] for name in names if row.get(name)), "")
-
-
-def demographics_of(
-    hospital: HospitalFile, record: str, header_comments: Sequence[str]
-) -> tuple[int, float]:
-    """Sex (0 M, 1 F, -1 unknown) and age in years (NaN unknown) of a record."""
-    if hospital.demographics == "none":
-        return -1, math.nan
-    if hospital.demographics == "header":
-        return _from_comments(header_comments)
-    row = _row(_table(table_path(hospital, hospital.demographics)), record)
-    ages = [key for key in row if key == "age"] or [key for key in row if key.startswith("age")]
-    sex = _SEXES.get(_column(row, ("sex", "gender")).lower(), -1)
-    return sex, _age(_column(row, ages))
-
-
-def _from_comments(comments: Sequence[str]) -> tuple[int, float]:
-    if comments and (bare := _BARE.match(comments[0])):
-        return _SEXES[bare[2].lower()], _age(bare[1])
-    text = "\n".join(comments)
-    sex, age = _SEX.search(text), _AGE.search(text)
-    return (_SEXES[sex[1].lower()] if sex else -1), _age(age[1] if age else "")
-
-
-def _age(text: str) -> float:
-    try:
-        age = float(text)
-    except ValueError:
-        return math.nan
-    return age if 0 < age <= 130 else math.nan
-
-
-def age_band(age: float) -> int:
-    """Index into `protocol.AGE_BANDS`; -1 where the age is unknown."""
-    return -1 if math.isnan(age) else sum(age >= start for start in _BAND_STARTS)

@@ -1,26 +1,13 @@
-"""Who trains, who tests: each patient's split in time, the patients nobody trains on, the store.
-
-A `Store` is windows on disk with one index row each, which says whose they are and their part.
-"""
+"""Who trains, who tests: each patient's split in time, and the patients nobody trains on."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from common.errors import InputError
-from common.protocol import AGE_BANDS, PARTS, SEXES
-
-INDEX = np.dtype(
-    [("patient", "<i4"), ("record", "<i4"), ("start", "<f8"), ("strict", "u1"), ("paper", "u1"),
-     ("sex", "i1"), ("age", "i1"), ("part", "u1"), ("reserved", "?")]
-)  # fmt: skip
 _SHARES = (0.70, 0.15)  # train, validation; the rest is test
 _SHORT = 60.0  # s; a shorter record is never cut
 
@@ -87,50 +74,3 @@ def reserve_patients(patients: Sequence[str], share: float, seed: int, site: str
         return hashlib.sha256(repr((seed, site, name)).encode()).hexdigest()
 
     return set(sorted(names, key=rank)[:count])
-
-
-class Store:
-    """Windows on disk, [n, leads, length] in [0, 1], with an index row for each."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            self.info: dict[str, Any] = json.loads((path / "store.json").read_text())
-            self.index: NDArray[Any] = np.load(path / "index.npy")
-            self.windows: NDArray[np.float32] = np.load(path / "windows.npy", mmap_mode="r")
-        except (OSError, ValueError, EOFError) as error:
-            raise InputError(f"store is '{path}'; it cannot be opened: {error}") from None
-        if self.index.dtype != INDEX or len(self.index) != len(self.windows):
-            raise InputError(f"store is '{path}'; its index does not fit its windows")
-
-    @classmethod
-    def open(cls, path: Path) -> Store:
-        """Open a store without loading its windows."""
-        return cls(Path(path))
-
-    def select(self, part: str | None = None, reserved: bool | None = None) -> NDArray[np.int64]:
-        """Indices of the windows of one part, of reserved patients or of the others."""
-        if part is not None and part not in PARTS:
-            raise InputError(f"part is {part!r}; allowed is one of {', '.join(PARTS)}")
-        keep = np.ones(len(self.index), dtype=bool)
-        if part is not None:
-            keep &= self.index["part"] == PARTS.index(part)
-        if reserved is not None:
-            keep &= self.index["reserved"] == reserved
-        return np.flatnonzero(keep).astype(np.int64)
-
-    def labels(self, mode: str) -> NDArray[np.uint8]:
-        """Masks of possible classes per window; `mode` is "strict" or "paper"."""
-        if mode not in ("strict", "paper"):
-            raise InputError(f"labels is {mode!r}; allowed is strict, paper")
-        return np.asarray(self.index[mode], dtype=np.uint8)
-
-
-def summary(index: NDArray[Any]) -> dict[str, dict[str, int]]:
-    """Patients per sex and per age band."""
-    rows = index[np.unique(index["patient"], return_index=True)[1]]
-    found: dict[str, dict[str, int]] = {}
-    for key, names in (("sex", SEXES), ("age", AGE_BANDS)):
-        found[key] = {name: int((rows[key] == i).sum()) for i, name in enumerate(names)}
-        found[key]["unknown"] = int((rows[key] < 0).sum())
-    return found

@@ -1,4 +1,4 @@
-"""Reading records, whole and damaged, and labelling windows."""
+"""Reading records, whole and damaged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 import wfdb
 
 from common.ecg.databases import HospitalFile, load_hospital
-from common.ecg.records import Annotations, label_windows, read_record
+from common.ecg.labels import label_windows
+from common.ecg.records import read_record
 from common.errors import RecordError
 
 
@@ -113,46 +114,6 @@ def test_flipped_bits_of_another_lead_do_not_matter(mitdb: HospitalFile) -> None
     read_record(mitdb, "100")
     with pytest.raises(RecordError, match="lead V5"):
         read_record(dataclasses.replace(mitdb, leads=(("V5",),)), "100")
-
-
-# --- labels: windows of 10 s at 1 Hz; bits: Normal 1, AFIB 2, PVC 4, SVE 8 --------------------
-
-
-def annotate(*rows: tuple[int, str, str]) -> Annotations:
-    samples, symbols, notes = zip(*rows, strict=True)
-    return Annotations(np.array(samples), symbols, notes)
-
-
-STARTS = np.arange(6) * 10.0
-MIXED = annotate(
-    (3, "V", ""), (8, "+", "(N\0"), (12, "a", ""), (13, "E", ""), (20, "J", ""), (34, "N", ""),
-    (35, "+", "(AFL\0"), (36, "V", ""), (44, "+", "(N"), (51, "Q", ""),
-)  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("dialect", "strict", "paper"),
-    [
-        ("beats+rhythm", [6, 4, 8, 2, 1, 1], [4, 4, 8, 2, 1, 1]),
-        ("beats", [6, 6, 10, 6, 3, 3], [4, 4, 8, 4, 1, 1]),
-        ("none", [15] * 6, [1] * 6),
-    ],
-)
-def test_labels_by_dialect(dialect: str, strict: list[int], paper: list[int]) -> None:
-    found = label_windows(MIXED, 1.0, STARTS, 10.0, dialect)
-    assert [mask.tolist() for mask in found] == [strict, paper]
-    assert all(mask.dtype == np.uint8 for mask in found)
-
-
-def test_labels_of_rhythm_comments_and_without_annotations() -> None:
-    notes = annotate((5, '"', "(AFIB"), (20, '"', "(N\0"), (30, '"', "(NOD"), (45, '"', "(N"))
-    strict, paper = label_windows(notes, 1.0, STARTS, 10.0, "rhythm-comments")
-    assert strict.tolist() == [2, 2, 15, 13, 15, 15] and paper.tolist() == [2, 2, 1, 1, 1, 1]
-    strict, paper = label_windows(None, 1.0, STARTS, 10.0, "beats+rhythm")
-    assert set(strict) == {15} and set(paper) == {1}
-    unmarked = annotate((3, "A", ""))
-    strict, _ = label_windows(unmarked, 1.0, STARTS[:2], 10.0, "beats+rhythm")
-    assert strict.tolist() == [10, 3]
 
 
 def test_real_records(real_data: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 import wfdb
 
 from common.ecg.databases import HospitalFile, load_hospital
-from common.ecg.windows import Store, WindowSettings, pool, prepare
+from common.ecg.windows import Store, WindowSettings, prepare
 from common.errors import InputError
 
 SETTINGS = WindowSettings(sampling_rate=100, seconds=8.0, reserved=0.15, seed=0)
@@ -84,9 +84,10 @@ def test_why_windows_are_skipped(tmp_path: Path) -> None:
     write(tmp_path, "b", sine(20.0))
     write(tmp_path, "c", sine(7.9))
     store = prepare(hospital(tmp_path), tmp_path / "store", SETTINGS)
-    assert store.info["skipped"] == {
-        "missing": 1, "flat": 1, "out of range": 2, "shorter than a window": 1
-    }  # fmt: skip
+    assert store.info["skipped"] == {"missing": 1, "flat": 1, "out of range": 2}
+    assert store.info["left_out"] == [
+        ["c", "record c: length is 7.9 s; allowed is 8 s (a window) or more"]
+    ]
     assert store.index["start"].tolist() == [0, 24, 40, 56, 64, 72, 0, 8]
     assert store.info["records"] == ["a", "b"]
     expected = (np.sin(2 * np.pi * 1.3 * np.arange(800) / 100) + 1) / 2
@@ -99,22 +100,6 @@ def test_too_few_patients(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="made has 1 patient with usable windows; at least 2"):
         prepare(hospital(tmp_path), tmp_path / "store", SETTINGS)
     assert not list((tmp_path / "store").iterdir())
-
-
-def test_pooling(consortium: Path, tmp_path: Path) -> None:
-    files = [load_hospital(consortium / n / "hospital.yaml") for n in ("mitdb", "shdb-af")]
-    stores = [prepare(file, tmp_path, SETTINGS) for file in files]
-    pooled = pool(stores, tmp_path)
-    n = len(stores[0].windows)
-    assert np.array_equal(pooled.windows[:n], stores[0].windows)
-    assert np.array_equal(pooled.windows[n:], stores[1].windows)
-    assert pooled.info["name"] == "pooled" and len(pooled.info["patients"]) == 6
-    names = [pooled.info["patients"][i] for i in pooled.index["patient"][[0, n]]]
-    assert names == ["mitdb/100", "shdb-af/001"]
-    assert pooled.info["records"][pooled.index["record"][n]] == "shdb-af/001"
-    assert pool(stores, tmp_path).path == pooled.path
-    with pytest.raises(InputError, match="once"):
-        pool([stores[0], stores[0]], tmp_path)
 
 
 def test_a_constant_beginning_of_the_release_is_skipped(real_data: Path, tmp_path: Path) -> None:

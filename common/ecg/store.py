@@ -1,0 +1,107 @@
+"""A store: windows on disk with one index row each, which says whose they are and their part."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common.errors import InputError
+from common.protocol import AGE_BANDS, PARTS, SEXES
+
+FORMAT = 2  # part of a store's key: raise it when the numbers change
+CHUNK = 1 << 24  # bytes copied at a time
+INDEX = np.dtype(
+    [("patient", "<i4"), ("record", "<i4"), ("start", "<f8"), ("strict", "u1"), ("paper", "u1"),
+     ("sex", "i1"), ("age", "i1"), ("part", "u1"), ("reserved", "?")]
+)  # fmt: skip
+
+
+class Store:
+    """Windows on disk, [n, leads, length] in [0, 1], with an index row for each."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self.info: dict[str, Any] = json.loads((path / "store.json").read_text())
+            self.index: NDArray[Any] = np.load(path / "index.npy")
+            self.windows: NDArray[np.float32] = np.load(path / "windows.npy", mmap_mode="r")
+        except (OSError, ValueError, EOFError) as error:
+            raise InputError(f"store is '{path}'; it cannot be opened: {error}") from None
+        if self.index.dtype != INDEX or len(self.index) != len(self.windows):
+            raise InputError(f"store is '{path}'; its index does not fit its windows")
+
+    @classmethod
+    def open(cls, path: Path) -> Store:
+        """Open a store without loading its windows."""
+        return cls(Path(path))
+
+    def select(self, part: str | None = None, reserved: bool | None = None) -> NDArray[np.int64]:
+        """Indices of the windows of one part, of reserved patients or of the others."""
+        if part is not None and part not in PARTS:
+            raise InputError(f"part is {part!r}; allowed is one of {', '.join(PARTS)}")
+        keep = np.ones(len(self.index), dtype=bool)
+        if part is not None:
+            keep &= self.index["part"] == PARTS.index(part)
+        if reserved is not None:
+            keep &= self.index["reserved"] == reserved
+        return np.flatnonzero(keep).astype(np.int64)
+
+    def labels(self, mode: str) -> NDArray[np.uint8]:
+        """Masks of possible classes per window; `mode` is "strict" or "paper"."""
+        if mode not in ("strict", "paper"):
+            raise InputError(f"labels is {mode!r}; allowed is strict, paper")
+        return np.asarray(self.index[mode], dtype=np.uint8)
+
+
+def summary(index: NDArray[Any]) -> dict[str, dict[str, int]]:
+    """Patients per sex and per age band."""
+    rows = index[np.unique(index["patient"], return_index=True)[1]]
+    found: dict[str, dict[str, int]] = {}
+    for key, names in (("sex", SEXES), ("age", AGE_BANDS)):
+        found[key] = {name: int((rows[key] == i).sum()) for i, name in enumerate(names)}
+        found[key]["unknown"] = int((rows[key] < 0).sum())
+    return found
+
+
+@contextmanager
+def build_store(target: Path) -> Iterator[Path]:
+    """A folder that becomes `target` when the block ends well, and vanishes when not."""
+    partial = target.parent / f".{target.name}-{secrets.token_hex(4)}.partial"
+    try:
+        partial.mkdir(parents=True)
+    except OSError as error:
+        raise InputError(f"directory is '{target.parent}'; {error.strerror}") from None
+    try:
+        yield partial
+        if not (target / "store.json").is_file():
+            partial.rename(target)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def finish_store(
+    partial: Path,
+    index: NDArray[Any],
+    info: dict[str, Any],
+    parts: Sequence[Path],
+    shape: tuple[int, ...],
+) -> None:
+    """Join the part files and write what describes them."""
+    header = {"descr": "<f4", "fortran_order": False, "shape": (len(index), *shape)}
+    with (partial / "windows.npy").open("wb") as out:
+        np.lib.format.write_array_header_1_0(out, header)
+        for part in parts:
+            with part.open("rb") as source:
+                shutil.copyfileobj(source, out, CHUNK)
+            part.unlink()
+    np.save(partial / "index.npy", index)
+    text = json.dumps({**info, "demographics": summary(index)}, indent=1)
+    (partial / "store.json").write_text(text + "\n")

@@ -1,0 +1,73 @@
+"""Which records a hospital holds, in order, and whose each of them is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from common.ecg.databases import HospitalFile, table_path
+from common.ecg.tables import column, read_table, row_of
+from common.errors import InputError
+
+
+def _natural(name: str) -> list[tuple[int, int, str]]:
+    parts = re.split(r"(\d+)", name)
+    return [(0, int(p), "") if p.isdecimal() else (1, 0, p) for p in parts if p]
+
+
+def list_records(hospital: HospitalFile) -> list[str]:
+    """Record names relative to the folder, without suffix, in natural order.
+
+    Raises:
+        InputError: no record, or a name that leaves the folder.
+    """
+    lists = [p for n in ("RECORDS", "RECORDS.txt") if (p := hospital.path / n).is_file()]
+    if lists:
+        try:
+            names = lists[0].read_text(encoding="utf-8").split()
+        except (OSError, ValueError) as error:
+            raise InputError(f"record list is '{lists[0]}'; it cannot be read: {error}") from None
+    else:
+        found = hospital.path.rglob("*.hea")
+        names = [p.relative_to(hospital.path).as_posix() for p in found]
+    records = sorted({name.removesuffix(".hea") for name in names}, key=_natural)
+    for record in records:
+        if record.startswith("/") or ".." in Path(record).parts:
+            raise InputError(f"record is {record!r}; allowed is a name inside {hospital.path}")
+    if not records:
+        raise InputError(f"hospital {hospital.name} has no record in '{hospital.path}'")
+    return records
+
+
+def patient_of(hospital: HospitalFile, records: Sequence[str]) -> dict[str, str]:
+    """The patient of every record.
+
+    Raises:
+        InputError: the subject table lacks a record, or `same_patient` names none.
+    """
+    if hospital.subjects == "record":
+        patients = {record: record for record in records}
+    elif hospital.subjects == "folder":
+        patients = {record: Path(record).parent.as_posix() for record in records}
+    else:
+        rows = read_table(table_path(hospital, hospital.subjects))
+        patients = {}
+        for record in records:
+            patient = column(row_of(rows, record), ("patient", "subject"))
+            if not patient:
+                raise InputError(f"{hospital.subjects} has no patient for record {record!r}")
+            patients[record] = patient
+    for group in hospital.same_patient:
+        merged = set()
+        for item in group:
+            matches = {p for r, p in patients.items() if item in (r, Path(r).name, p)}
+            if not matches:
+                raise InputError(
+                    f"{hospital.file}: same_patient names {item!r}; allowed are records or "
+                    f"patients of {hospital.name}"
+                )
+            merged |= matches
+        first = min(merged, key=_natural)
+        patients = {r: first if p in merged else p for r, p in patients.items()}
+    return patients
