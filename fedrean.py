@@ -79,14 +79,18 @@ def report(folder: Annotated[Path, typer.Argument(metavar="RUN", help="Run direc
            as_json: Annotated[bool, typer.Option("--json", help="Print metrics.json.")] = False,
            ) -> None:
     """Print a finished run's table and write its report.html again."""
-    from common.results import read_json
+    from common.results import SCHEMA_VERSION, read_json
     from server.report.page import write_report
 
     path = folder / "metrics.json"
-    if not path.exists():
+    if not os.path.isfile(path):
         raise InputError(f"RUN is {str(folder)!r}, which holds no metrics.json; allowed: a "
                          f"finished run (an interrupted one: fedrean simulate resume={folder})")
     metrics = read_json(path)
+    schema = metrics.get("schema_version") if isinstance(metrics, dict) else None
+    if schema != SCHEMA_VERSION:
+        raise InputError(f"RUN is {str(folder)!r}, whose metrics.json has schema_version "
+                         f"{schema!r}; allowed: {SCHEMA_VERSION}")
     settings = metrics["config"]
     write_report(folder, examples=not settings["hospitals"] or settings["audit"]["examples"])
     if as_json:

@@ -12,13 +12,14 @@ from typing import Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from client.ledger import Ledger
+from client.ledger import Ledger, Release
 from common.anonymizers.rean import Frozen, rean_loss
 from common.config import Settings
 from common.ecg.windows import Store
-from common.errors import InputError
+from common.errors import BudgetError, InputError
 from common.models.classifier import Classifier, build, load_shared, shared_state
 from common.models.files import load_state, save_state
 from common.privacy.accounting import Spend, calibrate
@@ -181,8 +182,9 @@ class Hospital:
             raise InputError(f"hospital {self.site} has 0 usable training windows for {stage}; "
                              "at least 1 is needed")
         inputs, kept = digest(received), self.state / "replies" / f"{stage}-{number}.safetensors"
-        if self.ledger.find(self.run, stage, number, inputs) is not None and kept.exists():
-            return Update(load_state(kept), len(rows), float("nan"))
+        settled = self.ledger.find(self.run, stage, number, inputs)
+        if settled is not None and kept.exists():
+            return Update(self._kept(kept, settled), len(rows), float("nan"))
         network = self.network(stage)
         load_shared(stage, network, received)
         if stage == "identity":
@@ -194,6 +196,20 @@ class Hospital:
         save_state(kept, state, {"stage": stage, "round": str(number)})
         self.ledger.settle(row, digest(state))
         return Update(state, len(rows), loss)
+
+    @staticmethod
+    def _kept(file: Path, row: Release) -> dict[str, Tensor]:
+        """A reply that was paid for; raise BudgetError if the file is not what the ledger names."""
+        try:
+            state = load_state(file)
+            found = digest(state)
+        except (OSError, SafetensorError) as error:
+            found, state = f"unreadable ({error})", {}
+        if found != row.reply:
+            raise BudgetError(f"kept reply {file} has hash {found}; row {row.id} of the ledger "
+                              f"allows only {row.reply}: restore the file, or delete it to train "
+                              "and be charged again")
+        return state
 
     def _train(self, stage: Stage, number: int, rows: Indices, network: nn.Module,
                inputs: str) -> tuple[int, float]:

@@ -198,17 +198,35 @@ def settings_from(tree: dict[str, Any]) -> Settings:
     values: dict[str, Any] = {}
     for key, value in tree.items():
         kind = _NESTED.get(key)
-        values[key] = _make(kind, value, key) if kind else value
+        values[str(key)] = _make(kind, value, key) if kind else value
     made = _make(Settings, values, "settings")
     assert isinstance(made, Settings)
     return made
 
 
-def _make(kind: type[Any], values: dict[str, Any], where: str) -> Any:
-    names = [f.name for f in fields(kind)]
-    for key in values:
-        _check(f"{where} key", key, key in names, ", ".join(names))
+_TYPES: dict[str, tuple[type[Any], ...]] = {
+    "int": (int,), "float": (int, float), "str": (str,), "bool": (bool,), "list[str]": (list,)}
+
+
+def _make(kind: type[Any], values: Any, where: str) -> Any:
+    types = {f.name: str(f.type) for f in fields(kind)}
+    _check(where, values, isinstance(values, dict), f"keys {', '.join(types)}")
+    for key, value in values.items():
+        _check(f"{where} key", key, key in types, ", ".join(types))
+        name = key if kind is Settings else f"{where}.{key}"
+        _check(name, value, _fits(value, types[key]), f"a value of type {types[key]}")
     return kind(**values)
+
+
+def _fits(value: Any, kind: str) -> bool:
+    """Whether a value has the annotated type; nested settings were made before."""
+    if kind not in _TYPES:
+        return True
+    if isinstance(value, bool):
+        return kind == "bool"
+    if kind == "list[str]":
+        return isinstance(value, list) and all(isinstance(item, str) for item in value)
+    return isinstance(value, _TYPES[kind])
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from common.errors import InputError
+
 SCHEMA_VERSION = 1
 
 
@@ -128,5 +130,12 @@ def write_json(path: Path, tree: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file that write_json wrote."""
-    return json.loads(path.read_text())
+    """Read a JSON file that write_json wrote.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"file is '{path}'; it cannot be read as JSON: {error}") from None

@@ -42,41 +42,56 @@ def open_run(folder: Path) -> Settings:
     Raises:
         InputError: it is no run directory.
     """
-    path = folder / "config.yaml"
-    if not path.exists():
-        raise InputError(f"resume is {str(folder)!r}, which holds no config.yaml; allowed: the "
-                         "directory of an earlier run")
-    return settings_from(yaml.safe_load(path.read_text()))
+    try:
+        tree = yaml.safe_load((folder / "config.yaml").read_text())
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise InputError(f"resume is {str(folder)!r}, which holds no readable config.yaml "
+                         f"({reason}); allowed: the directory of an earlier run") from None
+    if not isinstance(tree, dict):
+        raise InputError(f"resume is {str(folder)!r}, whose config.yaml holds no settings; "
+                         "allowed: the directory of an earlier run")
+    return settings_from(tree)
 
 
 def create_run(folder: Path, settings: Settings) -> None:
-    """Make a run directory and store its settings; an existing run is not overwritten."""
-    if (folder / "config.yaml").exists():
-        raise InputError(f"run directory {folder} exists; resume it with resume={folder}, or "
-                         "choose another name")
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.yaml").write_text(yaml.safe_dump(settings.as_dict(), sort_keys=False))
+    """Make a run directory and store its settings; an existing run is not overwritten.
+
+    Raises:
+        InputError: a hospital file is wrong; the directory holds a run, or cannot be written.
+    """
+    for file in settings.hospitals:
+        load_hospital(Path(file))  # before there is a run directory in the way of the next try
+    try:
+        if (folder / "config.yaml").exists():
+            raise InputError(f"run directory {folder} exists; resume it with resume={folder}, or "
+                             "choose another name")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "config.yaml").write_text(yaml.safe_dump(settings.as_dict(), sort_keys=False))
+    except OSError as error:
+        raise InputError(f"run directory is '{folder}'; it cannot be written: "
+                         f"{error.strerror}") from None
 
 
 def prepare_sites(settings: Settings, data: Path, progress: Progress) -> tuple[list[Site],
                                                                                list[str]]:
     """Step 1: windows of every hospital, and a line for each hospital that cannot take part."""
     files = [Path(name) for name in settings.hospitals] or _embedded(settings, data)
+    hospitals = [load_hospital(file) for file in files]  # a wrong file stops the run, here
+    names = [hospital.name for hospital in hospitals]
+    if len(set(names)) < len(names):
+        raise InputError(f"hospital names are {names}; each must be different")
     windows = WindowSettings(settings.profile.sampling_rate, settings.profile.seconds,
                              settings.reserved, settings.seed)
     sites, skipped = [], []
-    for number, file in enumerate(files, start=1):
+    for number, hospital in enumerate(hospitals, start=1):
         try:
-            hospital = load_hospital(file)
             store = prepare(hospital, data / "stores", windows, workers=settings.threads)
             sites.append(Site(hospital.name, store))
         except InputError as error:
-            skipped.append(f"hospital file {file} left out: {error}")
+            skipped.append(f"hospital file {hospital.file} left out: {error}")
             log.warning(skipped[-1])
         progress("prepare", number, len(files))
-    names = [site.name for site in sites]
-    if len(set(names)) < len(names):
-        raise InputError(f"hospital names are {names}; each must be different")
     if not sites:
         raise InputError("0 hospitals can take part; at least 1 is needed: " + "; ".join(skipped))
     if settings.training == "pooled":

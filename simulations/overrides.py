@@ -25,9 +25,6 @@ def compose_settings(overrides: Sequence[str]) -> Settings:
             tree: Any = OmegaConf.to_container(compose("config", overrides=list(overrides)))
     except (HydraException, OmegaConfBaseException) as error:
         keys = ", ".join(Settings.__dataclass_fields__)
-        text = " ".join(str(error).split())
+        text = " ".join(str(error).split()).split(" Config search path")[0]
         raise InputError(f"override not understood: {text}; settings: {keys}") from error
-    try:
-        return settings_from(tree)
-    except TypeError as error:
-        raise InputError(f"a setting has a value of the wrong type: {error}") from error
+    return settings_from(tree)

@@ -49,8 +49,8 @@ def load_hospital(file: Path) -> HospitalFile:
         InputError: the file or its folder cannot be read, a key is unknown or missing, or a
             value is not allowed.
     """
-    file = Path(file).resolve()
     values = _read_yaml(file)
+    file = Path(file).resolve()
     for key in values:
         if key not in _KEYS:
             raise InputError(f"{file}: key is {key!r}; allowed is one of {', '.join(_KEYS)}")
@@ -75,23 +75,31 @@ def load_hospital(file: Path) -> HospitalFile:
     )
     if not hospital.leads:
         raise InputError(f"{file}: leads is []; allowed is one list of names per lead, or more")
-    for key, words in (("subjects", ("record", "folder")), ("demographics", ("header", "none"))):
-        value = getattr(hospital, key)
-        if value not in words and not value.lower().endswith(".csv"):
-            raise InputError(f"{file}: {key} is {value!r}; allowed is {', '.join(words)} or a .csv")
-        if value not in words:
-            table_path(hospital, value)
+    _check_source(hospital, "subjects", ("record", "folder"))
+    _check_source(hospital, "demographics", ("header", "none"))
     return hospital
+
+
+def _check_source(hospital: HospitalFile, key: str, words: tuple[str, ...]) -> None:
+    """Raise InputError unless the key's value is one of the words or a CSV that exists."""
+    value = getattr(hospital, key)
+    if value in words:
+        return
+    if not value.lower().endswith(".csv"):
+        raise InputError(
+            f"{hospital.file}: {key} is {value!r}; allowed is {', '.join(words)} or a .csv"
+        )
+    table_path(hospital, value)
 
 
 def _read_yaml(file: Path) -> dict[str, object]:
     try:  # BaseLoader: every scalar stays text, so record 001 is not the number 1
-        tree = yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
+        tree = yaml.load(Path(file).read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
     except OSError as error:
         raise InputError(
             f"hospital file is '{file}'; allowed is a readable file ({error.strerror})"
         ) from None
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"hospital file '{file}' is not YAML: {reason}") from None
     if not isinstance(tree, dict):
@@ -107,13 +115,15 @@ def _text(file: Path, values: Mapping[str, object], key: str) -> str:
 
 
 def _folder(file: Path, text: str) -> Path:
-    folder = (file.parent / Path(text).expanduser()).resolve()
     try:
+        folder = (file.parent / Path(text).expanduser()).resolve()
         with os.scandir(folder) as entries:
             next(entries, None)
-    except OSError as error:
+        (folder / "RECORDS").exists()  # a folder may be listed without leave to enter it
+    except (OSError, ValueError, RuntimeError) as error:  # a NUL byte, an unknown ~user
+        reason = getattr(error, "strerror", None) or error
         raise InputError(
-            f"{file}: path is '{folder}'; allowed is a readable folder ({error.strerror})"
+            f"{file}: path is {text!r}; allowed is a readable folder ({reason})"
         ) from None
     return folder
 
@@ -134,6 +144,6 @@ def _groups(file: Path, key: str, value: object, least: int) -> tuple[tuple[str,
 def table_path(hospital: HospitalFile, name: str) -> Path:
     """Where a CSV of the hospital lies: in the records' folder, else beside the hospital file."""
     for folder in (hospital.path, hospital.file.parent):
-        if (folder / name).is_file():
+        if os.path.isfile(folder / name):  # Path.is_file raises where it may not look
             return folder / name
     raise InputError(f"{hospital.file}: table is {name!r}; allowed is a file in {hospital.path}")

@@ -83,6 +83,8 @@ def build_store(target: Path) -> Iterator[Path]:
         yield partial
         if not (target / "store.json").is_file():
             partial.rename(target)
+    except OSError as error:
+        raise InputError(f"store is '{target}'; it cannot be written: {error}") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 

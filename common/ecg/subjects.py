@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,22 @@ from pathlib import Path
 from common.ecg.databases import HospitalFile, table_path
 from common.ecg.tables import column, read_table, row_of
 from common.errors import InputError
+
+RECORD_LISTS = ("RECORDS", "RECORDS.txt")
+
+
+def files_below(folder: Path) -> list[Path]:
+    """Every file of a folder and its subfolders.
+
+    Raises:
+        InputError: a folder cannot be read; a silent gap would change who is in the data.
+    """
+
+    def refuse(error: OSError) -> None:
+        raise InputError(f"folder is '{error.filename}'; it cannot be read: {error.strerror}")
+
+    return [Path(parent) / name for parent, _, names in os.walk(folder, onerror=refuse)
+            for name in names]  # fmt: skip
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:
@@ -22,14 +39,14 @@ def list_records(hospital: HospitalFile) -> list[str]:
     Raises:
         InputError: no record, or a name that leaves the folder.
     """
-    lists = [p for n in ("RECORDS", "RECORDS.txt") if (p := hospital.path / n).is_file()]
+    lists = [p for n in RECORD_LISTS if os.path.isfile(p := hospital.path / n)]
     if lists:
         try:
             names = lists[0].read_text(encoding="utf-8").split()
         except (OSError, ValueError) as error:
             raise InputError(f"record list is '{lists[0]}'; it cannot be read: {error}") from None
     else:
-        found = hospital.path.rglob("*.hea")
+        found = [p for p in files_below(hospital.path) if p.suffix == ".hea"]
         names = [p.relative_to(hospital.path).as_posix() for p in found]
     records = sorted({name.removesuffix(".hea") for name in names}, key=_natural)
     for record in records:

@@ -103,12 +103,15 @@ def write_consortium(
     if not names or len(set(names)) != len(names):
         raise InputError(f"hospitals is {names!r}; allowed is one or more, each once")
     directory = Path(directory)
-    if directory.exists() and not directory.is_dir():
-        raise InputError(f"directory is {str(directory)!r}; allowed is a folder, not a file")
-    for name in names:  # before any work: a refusal leaves every folder as it was
-        _check_replaceable(directory / name)
-    directory.mkdir(parents=True, exist_ok=True)
-    return [_write_hospital(directory, name, settings) for name in names]
+    try:
+        if directory.exists() and not directory.is_dir():
+            raise InputError(f"directory is {str(directory)!r}; allowed is a folder, not a file")
+        for name in names:  # before any work: a refusal leaves every folder as it was
+            _check_replaceable(directory / name)
+        directory.mkdir(parents=True, exist_ok=True)
+        return [_write_hospital(directory, name, settings) for name in names]
+    except OSError as error:
+        raise InputError(f"directory is '{directory}'; it cannot be written: {error}") from None
 
 
 def _check_replaceable(folder: Path) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import multiprocessing
+import signal
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from common.ecg.demographics import age_band
 from common.ecg.pooling import pool
 from common.ecg.splits import reserve_patients, split_parts
 from common.ecg.store import FORMAT, INDEX, Store, build_store, finish_store
-from common.ecg.subjects import list_records, patient_of
+from common.ecg.subjects import RECORD_LISTS, files_below, list_records, patient_of
 from common.errors import InputError
 
 __all__ = ["Store", "WindowSettings", "pool", "prepare"]
@@ -88,12 +90,16 @@ def _key(hospital: HospitalFile, settings: WindowSettings) -> str:
     digest = hashlib.sha256(repr((FORMAT, asdict(settings), asdict(hospital))).encode())
     tables = [t for t in (hospital.subjects, hospital.demographics) if t.lower().endswith(".csv")]
     files = [table_path(hospital, table) for table in tables]
-    for file in hospital.path.rglob("*"):
-        if file.suffix in (".hea", ".dat", ".atr") or file.name in ("RECORDS", "RECORDS.txt"):
+    for file in files_below(hospital.path):
+        if file.suffix in (".hea", ".dat", ".atr") or file.name in RECORD_LISTS:
             files.append(file)
     for file in sorted(set(files)):
-        stat = file.stat()
-        digest.update(f"{file}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode())
+        try:
+            stat = file.stat()
+        except OSError as error:  # a dangling link: reading the record will say so
+            digest.update(f"{file}\0{error.strerror}\n".encode())
+        else:
+            digest.update(f"{file}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode())
     return digest.hexdigest()[:12]
 
 
@@ -113,12 +119,25 @@ def _cut_all(
             cuts.append(cut_record(*job))
             report(len(cuts), len(jobs))
         return cuts
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("fork")) as executor:
+    fork = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(workers, fork, _ignore_interrupt) as executor:
         futures = [executor.submit(cut_record, *job) for job in jobs]
-        for done, future in enumerate(as_completed(futures), 1):
-            future.result()
-            report(done, len(jobs))
+        try:
+            for done, future in enumerate(as_completed(futures), 1):
+                future.result()
+                report(done, len(jobs))
+        except BrokenProcessPool:
+            raise InputError(f"hospital {hospital.name}: a worker was killed, perhaps for memory; "
+                             f"workers is {workers}, try fewer") from None  # fmt: skip
+        except BaseException:
+            executor.shutdown(cancel_futures=True)  # the other records would be waited for
+            raise
         return [future.result() for future in futures]
+
+
+def _ignore_interrupt() -> None:
+    """Ctrl-C reaches the whole group; the parent alone answers it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _index(
