@@ -119,17 +119,17 @@ def describe(path: Annotated[Path, typer.Argument(help="A hospital file, or the 
              = Path("data"),
              as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Print a hospital's patients, hours, windows per class and what was left out and why."""
-    from simulations.describe import describe_hospital
+    from simulations.describe import describe_hospital, describe_rows
 
     facts = describe_hospital(path / "hospital.yaml" if path.is_dir() else path, data_dir)
     if as_json:
         print(json.dumps(facts, indent=1))
         return
     table = Table(title=str(facts["name"]))
-    table.add_column("what")
-    table.add_column("value")
-    for key, value in facts.items():
-        table.add_row(key, json.dumps(value) if isinstance(value, dict | list) else str(value))
+    table.add_column("what", no_wrap=True)
+    table.add_column("value", overflow="fold")
+    for row in describe_rows(facts):
+        table.add_row(*row)
     console.print(table)
 
 
