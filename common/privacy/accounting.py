@@ -12,6 +12,10 @@ import warnings
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
 
 from common.errors import InputError
 
@@ -93,13 +97,24 @@ def calibrate(plan: Sequence[tuple[float, int]], epsilon: float, delta: float) -
     if not any(rate > 0 and count > 0 for rate, count in plan):
         raise InputError(f"plan is {list(plan)}; it must hold at least one step with q above 0")
     low, high = _bracket(plan, epsilon, delta)
+    low, high = _bisect(plan, epsilon, delta, low, high, coarse=True)
+    # Whole orders over-count, so the exact answer is this sigma or somewhat less.
+    low = high
+    while low >= _SIGMA_LOW and _plan_epsilon(plan, low, delta) <= epsilon:
+        low, high = 0.98 * low, low
+    return _bisect(plan, epsilon, delta, low, high, coarse=False)[1]
+
+
+def _bisect(plan: Sequence[tuple[float, int]], target: float, delta: float, low: float,
+            high: float, coarse: bool) -> tuple[float, float]:
+    """Return a narrower (low, high) of which high still meets the target."""
     while high > low * (1.0 + _TOLERANCE):
         middle = math.sqrt(low * high)
-        if _plan_epsilon(plan, middle, delta) <= epsilon:
+        if _plan_epsilon(plan, middle, delta, coarse) <= target:
             high = middle
         else:
             low = middle
-    return high
+    return low, high
 
 
 def _bracket(plan: Sequence[tuple[float, int]], target: float, delta: float) -> tuple[float, float]:
@@ -114,29 +129,45 @@ def _bracket(plan: Sequence[tuple[float, int]], target: float, delta: float) -> 
             f"epsilon is {target} at delta {delta}; no noise brings this plan below {floor:.4g}"
         )
     high = 1.0
-    while _plan_epsilon(plan, high, delta) > target:
+    while _plan_epsilon(plan, high, delta, coarse=True) > target:
         high *= 2.0
     low = high / 2.0
-    while low >= _SIGMA_LOW and _plan_epsilon(plan, low, delta) <= target:
+    while low >= _SIGMA_LOW and _plan_epsilon(plan, low, delta, coarse=True) <= target:
         low, high = low / 2.0, low
     return (low, high) if low >= _SIGMA_LOW else (high, high)
 
 
-def _plan_epsilon(plan: Sequence[tuple[float, int]], sigma: float, delta: float) -> float:
+def _plan_epsilon(
+    plan: Sequence[tuple[float, int]], sigma: float, delta: float, coarse: bool = False
+) -> float:
     """Return the total epsilon of a plan of (rate, steps) at one sigma."""
-    return epsilon([Spend(rate, sigma, count) for rate, count in plan], delta)
+    return _compose([(sigma, rate, count) for rate, count in plan if rate and count], delta, coarse)
 
 
-def _compose(history: list[tuple[float, float, int]], delta: float) -> float:
-    """Return Opacus's epsilon for entries of (sigma, q, steps); infinity where it has no bound."""
+def _compose(history: list[tuple[float, float, int]], delta: float, coarse: bool = False) -> float:
+    """Return Opacus's epsilon for entries of (sigma, q, steps); infinity where it has no bound.
+
+    Whole orders alone (coarse) are forty times faster and give an upper bound.
+    """
     from opacus.accountants import RDPAccountant
+    from opacus.accountants.analysis.rdp import get_privacy_spent
 
-    accountant = RDPAccountant()
-    accountant.history = list(history)  # tuples: nothing of the caller's is aliased
+    _check_delta(delta)
+    orders = tuple(a for a in RDPAccountant.DEFAULT_ALPHAS if not coarse or a == int(a))
+    total = np.sum([count * _rdp_of_a_step(q, sigma, orders) for sigma, q, count in history], 0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a best order at the edge still gives a valid bound
-        value = float(accountant.get_epsilon(delta=delta))
+        value = float(get_privacy_spent(orders=list(orders), rdp=total, delta=delta)[0])
     return value if math.isfinite(value) else math.inf
+
+
+@lru_cache(1024)  # a ledger asks for the same few mechanisms after every round
+def _rdp_of_a_step(q: float, sigma: float, orders: tuple[float, ...]) -> NDArray[np.float64]:
+    from opacus.accountants.analysis.rdp import compute_rdp
+
+    # Whole orders as integers: Opacus sums a finite series for them.
+    exact = [int(a) if a == int(a) else a for a in orders]
+    return np.asarray(compute_rdp(q=q, noise_multiplier=sigma, steps=1, orders=exact))
 
 
 def _check_rate(q: float) -> None:
