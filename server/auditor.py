@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from common.audits.attributes import attribute
 from common.audits.membership import loss_gap
@@ -47,15 +48,12 @@ def audit(bundles: Bundles, settings: Settings, folder: Path,
     progress("training an independent diagnosis network")
     independent = train_independent(bundles, settings, folder / "independent.safetensors")
     progress("attacking")
-    test = bundles.rows("test")
     rows = {}
     for name, windows in (("clean", bundles.clean), ("released", bundles.released)):
-        scores = predict(independent, windows[test]).double().numpy()
         rows[name] = {
             **_attack(bundles, attacker, windows),
-            **_frozen_diagnosis(bundles, name),
-            "independent": diagnosis(scores, bundles.allowed[test], bundles.patient[test]),
-            "prd": prd(bundles.clean[test], windows[test], bundles.patient[test]),
+            **_utility(bundles, name, windows, independent, reserved=False),
+            "reserved": _utility(bundles, name, windows, independent, reserved=True),
             "training_signal": _training_signal(bundles, name),
         }
     rows["released"]["retrained"] = {"100": {"resnet1d": _attack(bundles, retrained,
@@ -82,8 +80,9 @@ def _attack(bundles: Bundles, attacker: Attacker, windows: Windows) -> dict[str,
     answers, patient = attacker.answers(windows[test]), bundles.patient[test]
     reserved = bundles.reserved[test]
     return {
-        "reid": closed_set(answers["reid"], patient),
-        "reid_reserved": closed_set(answers["reid"][reserved], patient[reserved]),
+        "reid": closed_set(answers["reid"], patient, patient),
+        "reid_reserved": closed_set(answers["reid"][reserved], patient[reserved],
+                                    patient[reserved]),
         "sex": attribute(answers["sex"], bundles.sex[test], patient),
         "age": attribute(answers["age"], bundles.age[test], patient),
     }
@@ -93,22 +92,32 @@ def _frozen(bundles: Bundles, stage: str, version: str) -> NDArray[np.float64]:
     return np.concatenate(bundles.frozen[f"{stage}-{version}"]).astype(np.float64)
 
 
-def _frozen_diagnosis(bundles: Bundles, version: str) -> dict[str, Any]:
-    test = bundles.rows("test")
-    return diagnosis(_frozen(bundles, "diagnosis", version)[test], bundles.allowed[test],
-                     bundles.patient[test])
+def _utility(bundles: Bundles, version: str, windows: Windows, independent: nn.Module,
+             reserved: bool) -> dict[str, Any]:
+    """What is left of the diagnosis, for patients in training (as in the paper) or the others."""
+    rows = bundles.rows("test")
+    rows = rows[bundles.reserved[rows] == reserved]
+    allowed, patient = bundles.allowed[rows], bundles.patient[rows]
+    if not len(rows):
+        return {}
+    scores = predict(independent, windows[rows]).double().numpy()
+    return {
+        **diagnosis(_frozen(bundles, "diagnosis", version)[rows], allowed, patient),
+        "independent": diagnosis(scores, allowed, patient),
+        "prd": prd(bundles.clean[rows], windows[rows], patient),
+    }
 
 
 def _training_signal(bundles: Bundles, version: str) -> dict[str, Estimate]:
     """The frozen biometric networks; identity inside each hospital, by its own head."""
     test = bundles.rows("test")
+    test = test[~bundles.reserved[test]]
     widest = max(scores.shape[1] for scores in bundles.frozen[f"identity-{version}"])
     # A hospital with fewer slots has no score for the others: they can never be the highest.
     identity = np.concatenate([
         np.pad(scores, ((0, 0), (0, widest - scores.shape[1])), constant_values=-np.inf)
         for scores in bundles.frozen[f"identity-{version}"]]).astype(np.float64)
-    known = test[bundles.slot[test] >= 0]
-    hit = closed_set(identity[known], bundles.slot[known])
+    hit = closed_set(identity[test], bundles.slot[test], bundles.patient[test])
     return {
         "reid": Estimate(hit.value, hit.low, hit.high, hit.n, 1 / widest),
         "sex": attribute(_frozen(bundles, "sex", version)[test], bundles.sex[test],

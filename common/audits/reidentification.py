@@ -15,16 +15,17 @@ Ints = NDArray[np.int64]
 SESSION_GAP = 240.0  # s between gallery and probe of one record
 
 
-def closed_set(scores: NDArray[np.float64], identity: Ints) -> Estimate:
+def closed_set(scores: NDArray[np.float64], identity: Ints, patient: Ints) -> Estimate:
     """Share of windows whose highest score is their own patient's.
 
     Args:
         scores: [n, patients].
         identity: column of the right patient, [n]; -1 (not enrolled) takes no part.
+        patient: whose window it is, [n]; heads of different hospitals use the same columns.
     """
     known = identity >= 0
     hit = scores[known].argmax(1) == identity[known] if known.any() else np.array([])
-    return mean_estimate(hit, identity[known], chance=1 / scores.shape[1])
+    return mean_estimate(hit, patient[known], chance=1 / scores.shape[1])
 
 
 def protocol_rows(patient: Ints, record: Ints, start: NDArray[np.float64], gallery: Ints,

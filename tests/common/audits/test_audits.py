@@ -43,7 +43,7 @@ def test_interval_is_wider_when_windows_of_a_patient_agree():
 
 def test_closed_set_ignores_the_unenrolled():
     scores = np.eye(3)[[0, 1, 2, 0]]
-    estimate = closed_set(scores, np.array([0, 1, 0, -1]))
+    estimate = closed_set(scores, np.array([0, 1, 0, -1]), np.arange(4))
     assert (estimate.value, estimate.n, estimate.chance) == (pytest.approx(2 / 3), 3, 1 / 3)
 
 
