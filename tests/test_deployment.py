@@ -33,7 +33,7 @@ from simulations.consortium import federate, prepare_sites
 ROOT = Path(__file__).resolve().parents[1]
 SITES = ("mitdb", "incartdb")
 SMALL = ["threads=1", *(f"{stage}.{key}=1" for stage in STAGES for key in ("rounds", "epochs"))]
-LIMIT = 480  # s; about a quarter of it on two idle cores
+LIMIT = 480  # s; the run took about 4 min on two cores shared with other work
 
 
 def free_ports(count):
