@@ -46,8 +46,9 @@ def simulate(
     Without arguments four synthetic hospitals train on the embedded cohort. Ctrl-C leaves a run
     directory that `simulate resume=RUN` finishes, without privacy to the same numbers.
     """
-    from simulations.consortium import create_run, open_run, run
-    from simulations.overrides import compose_settings
+    from server.overrides import compose_settings
+    from server.run_directory import create_run, open_run
+    from simulations.consortium import run
     from simulations.progress import Bars
 
     logging.getLogger("flwr").setLevel(logging.ERROR)  # Flower sets its own level on import

@@ -1,13 +1,17 @@
 """The Flower ClientApp: messages in, messages out; everything else is the Hospital's.
 
 Exceptions never travel: their text could hold data. The reply carries one of protocol.ERRORS, the
-reason goes to the hospital's own log.
+reason goes to the hospital's own log, `errors.log` in its state folder. Each message may start a
+fresh process: what takes seconds to import (Opacus, WFDB) is imported where it is used.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import re
+import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,10 +20,9 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, 
 from flwr.clientapp import ClientApp
 
 from client.hospital import Hospital
-from client.release import export_bundle, write_release
-from common.config import settings_from
-from common.ecg.windows import Store
-from common.errors import BudgetError, InputError
+from client.node import Node, node_from
+from common.config import Settings, settings_from
+from common.errors import BudgetError, InputError, SettingsError
 from common.protocol import (
     ARRAYS,
     CLASSIFIER_STAGES,
@@ -33,38 +36,32 @@ from common.protocol import (
 )
 
 log = logging.getLogger("fedrean.client")
-NodeConfig = Callable[[Context], dict[str, str]]
+NodeOf = Callable[[Context], Node]
 
 
-def make_client_app(node_config: NodeConfig) -> ClientApp:
-    """A ClientApp whose data settings come from `node_config`, never from the wire.
-
-    The node settings are site, store, state and ledger (paths), and export (empty: no bundle).
-    """
+def make_client_app(node_of: NodeOf) -> ClientApp:
+    """A ClientApp whose paths come from `node_of`, never from the wire."""
     app = ClientApp()
 
-    def hospital(message: Message, context: Context) -> Hospital:
-        node, config = node_config(context), message.content.config_records[CONFIG]
-        settings = settings_from(json.loads(str(config["settings"])))
-        return Hospital(node["site"], Store.open(Path(node["store"])), Path(node["state"]),
-                        Path(node["ledger"]), settings, str(config["run"]))
-
     def guarded(message: Message, context: Context,
-                work: Callable[[Hospital], RecordDict]) -> Message:
-        site = node_config(context)["site"]
+                work: Callable[[Hospital, Node], RecordDict]) -> Message:
+        node, site = None, ""
         try:
-            content = work(hospital(message, context))
+            node = node_of(context)
+            site = node.site
+            content = work(_hospital(node, message.content.config_records[CONFIG]), node)
             content[REPLY] = ConfigRecord({"site": site, "error": ""})
         except Exception as error:
-            code = ("budget" if isinstance(error, BudgetError)
-                    else "data" if isinstance(error, InputError) else "internal")
+            code = _code(error)
             log.error("%s: %s", site, error, exc_info=code == "internal")
+            if node:
+                _note(Path(node.state), error)
             content = RecordDict({REPLY: ConfigRecord({"site": site, "error": code})})
         return Message(content, reply_to=message)
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
-        def work(hospital: Hospital) -> RecordDict:
+        def work(hospital: Hospital, node: Node) -> RecordDict:
             config, arrays = message.content.config_records[CONFIG], message.content.array_records
             number = int(str(config["server-round"])) + int(str(config["offset"]))
             stage = str(config["stage"])
@@ -80,7 +77,7 @@ def make_client_app(node_config: NodeConfig) -> ClientApp:
 
     @app.query(FREEZE)
     def freeze(message: Message, context: Context) -> Message:
-        def work(hospital: Hospital) -> RecordDict:
+        def work(hospital: Hospital, node: Node) -> RecordDict:
             for stage in CLASSIFIER_STAGES:
                 hospital.freeze(stage, message.content.array_records[stage].to_torch_state_dict())
             return RecordDict()
@@ -89,15 +86,57 @@ def make_client_app(node_config: NodeConfig) -> ClientApp:
 
     @app.query(RELEASE)
     def release(message: Message, context: Context) -> Message:
-        def work(hospital: Hospital) -> RecordDict:
+        def work(hospital: Hospital, node: Node) -> RecordDict:
+            from client.release import export_bundle, write_release
+
             arrays = message.content.array_records[ARRAYS]
             hospital.freeze("anonymizer", arrays.to_torch_state_dict())
             write_release(hospital)
-            export = node_config(context)["export"]
-            if export:
-                export_bundle(hospital, Path(export))
+            if node.export:
+                export_bundle(hospital, Path(node.export))
             return RecordDict()
 
         return guarded(message, context, work)
 
     return app
+
+
+def _note(state: Path, error: Exception) -> None:
+    """Append to the hospital's own log: the process may be gone before anyone sees its output."""
+    state.mkdir(parents=True, exist_ok=True)
+    with (state / "errors.log").open("a") as out:
+        out.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {type(error).__name__}: {error}\n")
+        out.write("".join(traceback.format_exception(error)))
+
+
+def _hospital(node: Node, config: ConfigRecord) -> Hospital:
+    """The hospital as a run's settings want it.
+
+    Raises:
+        SettingsError: they are not acceptable.
+        InputError: the hospital's data are not.
+    """
+    run = str(config["run"])
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", run):  # becomes a folder name
+        raise SettingsError(f"run is {run!r}; allowed: 1 to 100 letters, digits, . _ -")
+    settings = _settings(str(config["settings"]))
+    return Hospital(node.site, node.open_store(settings), Path(node.state), Path(node.ledger),
+                    settings, run)
+
+
+def _settings(text: str) -> Settings:
+    try:
+        return settings_from(json.loads(text))
+    except (ValueError, TypeError, AttributeError) as error:  # InputError is a ValueError
+        raise SettingsError(f"settings of the run are refused: {error}") from error
+
+
+def _code(error: Exception) -> str:
+    """Which of protocol.ERRORS an exception becomes on the wire."""
+    for kind, code in ((BudgetError, "budget"), (SettingsError, "settings"), (InputError, "data")):
+        if isinstance(error, kind):
+            return code
+    return "internal"
+
+
+app = make_client_app(lambda context: node_from(context.node_config))

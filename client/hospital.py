@@ -19,12 +19,11 @@ from client.ledger import Ledger, Release
 from common.anonymizers.rean import Frozen, rean_loss
 from common.config import Settings
 from common.ecg.windows import Store
-from common.errors import BudgetError, InputError
+from common.errors import BudgetError, InputError, SettingsError
 from common.models.classifier import Classifier, build, load_shared, shared_state
 from common.models.files import load_state, save_state
 from common.privacy.accounting import Spend, calibrate
 from common.privacy.noise import poisson_indices
-from common.privacy.window_dp import privatise, skip_forward
 from common.protocol import ARRHYTHMIA_CLASSES, CLASSIFIER_STAGES, STAGES, Stage
 from common.training import (
     Indices,
@@ -58,6 +57,15 @@ def digest(state: Mapping[str, Tensor]) -> str:
     return sha.hexdigest()
 
 
+def check_leads(site: str, store: Store, settings: Settings) -> None:
+    """Raise SettingsError unless the site's windows have the run's number of leads."""
+    leads = store.windows.shape[1]
+    if leads != settings.leads:
+        raise SettingsError(f"hospital {site} has {leads} leads a window; leads is "
+                            f"{settings.leads}, and must be {leads} or its hospital file must "
+                            f"name {settings.leads}")
+
+
 class Hospital:
     """A hospital in one run.
 
@@ -72,6 +80,8 @@ class Hospital:
 
     def __init__(self, site: str, store: Store, state: Path, ledger: Path, settings: Settings,
                  run: str) -> None:
+        check_leads(site, store, settings)
+        torch.set_num_threads(settings.threads)
         self.site, self.store, self.settings, self.run = site, store, settings, run
         self.state = state / run
         self.ledger = Ledger(ledger)
@@ -85,8 +95,8 @@ class Hospital:
         members = np.unique(index["patient"][~index["reserved"]])
         slots = self.settings.slots or len(members)
         if slots < len(members):
-            raise InputError(f"slots is {slots}; {self.site} needs at least {len(members)}, "
-                             "one for each patient in training")
+            raise SettingsError(f"slots is {slots}; {self.site} needs at least {len(members)}, "
+                                "one for each patient in training")
         generator = np.random.default_rng(seed_from(self.settings, self.site, "slots"))
         slot = np.full(len(self.store.info["patients"]), -1, dtype=np.int64)
         slot[members] = generator.permutation(slots)[: len(members)]
@@ -95,9 +105,8 @@ class Hospital:
 
     def network(self, stage: Stage) -> nn.Module:
         """The stage's network; its weights come from the server, but for the identity head."""
-        leads = self.store.windows.shape[1]
         seed = seed_from(self.settings, self.site, stage)
-        return build(stage, self.settings, leads, self.slots, seed).to(self.device)
+        return build(stage, self.settings, self.settings.leads, self.slots, seed).to(self.device)
 
     def usable(self, stage: Stage) -> Indices:
         """Training windows that carry information for a stage; reserved patients never do."""
@@ -176,7 +185,6 @@ class Hospital:
             InputError: no usable window for the stage.
             BudgetError: the ledger's cap does not allow the round.
         """
-        torch.set_num_threads(self.settings.threads)
         rows = self.usable(stage)
         if not len(rows):
             raise InputError(f"hospital {self.site} has 0 usable training windows for {stage}; "
@@ -214,6 +222,7 @@ class Hospital:
     def _train(self, stage: Stage, number: int, rows: Indices, network: nn.Module,
                inputs: str) -> tuple[int, float]:
         """Charge first, then train in place; (ledger row, mean loss)."""
+        skip = None
         training, privacy = self.settings.stage(stage), self.settings.privacy
         private = privacy.unit == "window"
         unit: Literal["none", "window"] = "window" if private else "none"
@@ -228,10 +237,12 @@ class Hospital:
             network.parameters(), lr=training.lr, weight_decay=training.weight_decay)
         module, batches = network, shuffled(len(rows), training.batch, training.epochs, seed)
         if spend:
+            from common.privacy.window_dp import privatise, skip_forward  # seconds: Opacus
+
             torch.seed()  # stochastic depth must not be predictable either
             module, optimizer = privatise(network, optimizer, sigma=spend.sigma, clip=privacy.clip,
                                           expected_batch=q * len(rows))
-            batches = _poisson(len(rows), q, steps)
+            batches, skip = _poisson(len(rows), q, steps), skip_forward
         else:
             steps = -(-len(rows) // training.batch) * training.epochs
         schedule = Schedule(training.lr, (number - 1) * steps, training.rounds * steps)
@@ -241,8 +252,7 @@ class Hospital:
             batch = self.fetch(rows[i])
             return batch if stage == "anonymizer" else shifted(batch, generator)
 
-        loss = train(module, optimizer, batches, fetch, self.loss(stage), schedule,
-                     skip_forward if spend else None)
+        loss = train(module, optimizer, batches, fetch, self.loss(stage), schedule, skip)
         return row, loss
 
 

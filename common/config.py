@@ -149,11 +149,12 @@ class Settings:
     hospitals: list[str] = field(default_factory=list)  # hospital files; empty: embedded cohort
     cohort: Cohort = field(default_factory=Cohort)
     training: str = "federated"
-    engine: str = "inprocess"
+    engine: str = "inprocess"  # inprocess and ray simulate; grpc is a deployment
     device: str = "auto"
     threads: int = 2  # CPU threads a training process uses; part of what makes runs repeatable
     seed: int = 0
     labels: str = "strict"
+    leads: int = 1  # of a window; every hospital file must name as many
     reserved: float = 0.15  # share of patients that no training sees
     slots: int = 0  # rows of an identity head; 0: as many as the hospital has patients
     profile: Profile = field(default_factory=Profile)
@@ -168,12 +169,13 @@ class Settings:
 
     def __post_init__(self) -> None:
         _one_of("training", self.training, ("federated", "pooled", "local"))
-        _one_of("engine", self.engine, ("inprocess",))
+        _one_of("engine", self.engine, ("inprocess", "ray", "grpc"))
         _one_of("device", self.device, ("auto", "cpu", "cuda"))
         _one_of("labels", self.labels, ("strict", "paper"))
         _check("threads", self.threads, 1 <= self.threads <= 256, "1 to 256")
         _check("reserved", self.reserved, 0 <= self.reserved <= 0.5, "0 to 0.5")
         _check("seed", self.seed, 0 <= self.seed < 2**31, "0 to 2^31 - 1")
+        _check("leads", self.leads, 1 <= self.leads <= 32, "1 to 32")
         _check("slots", self.slots, self.slots >= 0, ">= 0")
         scenario_of(self)
 
@@ -241,19 +243,19 @@ class Scenario:
 
 
 SCENARIOS = (
-    Scenario("open federation", "federated", "none", ("inprocess",),
+    Scenario("open federation", "federated", "none", ("inprocess", "ray", "grpc"),
              "recordings stay in the hospital; updates carry no formal protection"),
-    Scenario("window-private federation", "federated", "window", ("inprocess",),
+    Scenario("window-private federation", "federated", "window", ("inprocess", "ray", "grpc"),
              "each update is (epsilon, delta)-private per window, noised inside the hospital; "
              "a patient is not bounded"),
-    Scenario("pooled", "pooled", "none", ("inprocess",),
+    Scenario("pooled", "pooled", "none", ("inprocess", "ray"),
              "the paper's central set-up: recordings are pooled, nothing is protected"),
-    Scenario("window-private pooled", "pooled", "window", ("inprocess",),
+    Scenario("window-private pooled", "pooled", "window", ("inprocess", "ray"),
              "recordings are pooled; the models are (epsilon, delta)-private per window; "
              "a patient is not bounded"),
-    Scenario("local", "local", "none", ("inprocess",),
+    Scenario("local", "local", "none", ("inprocess", "ray"),
              "each hospital trains alone; nothing is exchanged, nothing is protected"),
-    Scenario("window-private local", "local", "window", ("inprocess",),
+    Scenario("window-private local", "local", "window", ("inprocess", "ray"),
              "each hospital trains alone; its models are (epsilon, delta)-private per window; "
              "a patient is not bounded"),
 )

@@ -18,6 +18,10 @@ class RecordError(InputError):
     """One ECG record cannot be used; the others can."""
 
 
+class SettingsError(InputError):
+    """A hospital refuses the settings of a run."""
+
+
 class BudgetError(FedreanError):
     """A privacy budget does not allow the requested release."""
 

@@ -1,14 +1,16 @@
-"""FedAvg that names who is left out: one override of Flower's strategy.
+"""FedAvg that waits for every hospital, but not for ever, and names who is left out.
 
 Replies are summed in the order of site names, since floating-point sums depend on the order.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 
 import numpy as np
-from flwr.app import ArrayRecord, Message, MetricRecord
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 
 from common.errors import UpdateError
@@ -19,20 +21,44 @@ class NoDataError(UpdateError):
     """No hospital has a usable window for a stage."""
 
 
+def connected(grid: Grid, nodes: int, wait: float) -> list[int]:
+    """Ids of the connected hospitals, as soon as there are `nodes` of them.
+
+    Raises:
+        UpdateError: there are fewer after `wait` seconds.
+    """
+    give_up = time.monotonic() + wait
+    while len(ids := list(grid.get_node_ids())) < nodes:
+        if time.monotonic() >= give_up:
+            raise UpdateError(f"{len(ids)} of {nodes} hospitals are connected after {wait:g} s "
+                              f"(hospitals={nodes}, wait={wait:g}); {nodes - len(ids)} missing, "
+                              f"connected are nodes {sorted(ids)}")
+        time.sleep(min(1.0, wait / 10))
+    return ids
+
+
 class SitewiseFedAvg(FedAvg):
     """Federated averaging (McMahan et al., 2017) weighted by declared windows.
 
     Args:
         expected: shape of every array that a reply must hold.
         nodes: hospitals that must be connected before a round starts.
+        wait: how long a round waits for them, s.
         left_out: called with (hospital, reason) for each reply that is not used.
     """
 
-    def __init__(self, expected: dict[str, tuple[int, ...]], nodes: int,
+    def __init__(self, expected: dict[str, tuple[int, ...]], nodes: int, wait: float,
                  left_out: Callable[[str, str], None]) -> None:
         super().__init__(fraction_evaluate=0.0, min_train_nodes=nodes, min_available_nodes=nodes)
-        self.expected, self.left_out = expected, left_out
+        self.expected, self.nodes, self.wait, self.left_out = expected, nodes, wait, left_out
         self.loss: float | None = None  # of the last round, where hospitals may share it
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Messages of a round; Flower itself would wait for ever for a hospital that is gone."""
+        connected(grid, self.nodes, self.wait)
+        return super().configure_train(server_round, arrays, config, grid)
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -43,8 +69,12 @@ class SitewiseFedAvg(FedAvg):
             NoDataError: every hospital says that it has no usable window for the stage.
             UpdateError: there is no usable reply for another reason.
         """
-        usable: list[tuple[str, Message]] = []
+        usable: list[Message] = []
         problems = []
+        replies = sorted(replies, key=_site)
+        if len(replies) < self.nodes:
+            problems.append("no reply in time")
+            self.left_out(f"unknown ({self.nodes - len(replies)} of {self.nodes})", problems[0])
         for message in replies:
             problem = self._problem(message)
             site = _site(message)
@@ -52,14 +82,13 @@ class SitewiseFedAvg(FedAvg):
                 self.left_out(site, problem)
                 problems.append(problem)
             else:
-                usable.append((site, message))
+                usable.append(message)
         if not usable:
             no_data = problems and set(problems) == {ERRORS["data"]}
             error = NoDataError if no_data else UpdateError
             raise error(f"round {server_round}: 0 usable replies, at least 1 is needed; "
                         + "; ".join(sorted(set(problems))))
-        ordered = [message for _, message in sorted(usable, key=lambda pair: pair[0])]
-        arrays, metrics = super().aggregate_train(server_round, ordered)
+        arrays, metrics = super().aggregate_train(server_round, usable)
         loss = metrics.get("loss") if metrics else None
         self.loss = loss if isinstance(loss, float) else None
         return arrays, metrics

@@ -29,7 +29,9 @@ from common.protocol import (
 )
 from common.results import read_json, write_json
 from common.training import seed_from
-from server.strategy import NoDataError, SitewiseFedAvg
+from server.strategy import NoDataError, SitewiseFedAvg, connected
+
+_REPLY_LIMIT = 43_200.0  # s; Flower drops an unanswered message after 12 h
 
 
 class Progress(Protocol):
@@ -73,48 +75,48 @@ class Workflow:
     """The server's side of one run.
 
     Args:
-        grid: Flower's grid of connected hospitals.
         settings: of the run.
         run: identifier that hospitals keep their state and ledger rows under.
         folder: where models and checkpoints go.
         nodes: number of hospitals.
-        leads: leads of a window.
         progress: told of finished rounds.
+        wait: how long to wait until all hospitals are connected, s.
     """
 
-    grid: Grid
     settings: Settings
     run: str
     folder: Path
     nodes: int
-    leads: int
     progress: Progress
+    wait: float = 600.0
 
     def __post_init__(self) -> None:
         self.journal = Journal.load(self.folder / "checkpoints" / "journal.json")
         self.config = ConfigRecord({"settings": json.dumps(self.settings.as_dict()),
                                     "run": self.run})
 
-    def start(self) -> None:
-        """Steps 2 to 5."""
+    def start(self, grid: Grid) -> None:
+        """Steps 2 to 5, on Flower's grid of connected hospitals."""
         # 2. Train the classifiers, one after the other.
         models: dict[Stage, dict[str, Tensor]] = {}
         for stage in CLASSIFIER_STAGES:
             # Sex and age are functions of who it is: they start from the identity backbone.
             start = models["identity"] if stage in ("sex", "age") else {}
-            models[stage] = self.train(stage, start)
+            models[stage] = self.train(grid, stage, start)
         # 3. Freeze: every hospital keeps the four; nothing updates them again.
-        self.ask(FREEZE, {stage: ArrayRecord(model) for stage, model in models.items()})
+        self.ask(grid, FREEZE, {stage: ArrayRecord(model) for stage, model in models.items()})
         # 4. Train the anonymizer against them.
-        anonymizer = self.train("anonymizer", {})
+        anonymizer = self.train(grid, "anonymizer", {})
         # 5. Release: each hospital anonymizes its own test recordings.
-        self.ask(RELEASE, {ARRAYS: ArrayRecord(anonymizer)})
+        self.ask(grid, RELEASE, {ARRAYS: ArrayRecord(anonymizer)})
         self.progress("release", 1, 1)
 
-    def train(self, stage: Stage, start: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def train(self, grid: Grid, stage: Stage,
+              start: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Train a stage from its last checkpoint; the final shared weights.
 
         Args:
+            grid: of connected hospitals.
             stage: of the run.
             start: weights to begin with; those it lacks are drawn by the run's seed.
         """
@@ -122,11 +124,13 @@ class Workflow:
         state, done = self._last_checkpoint(stage, start)
         if done < rounds:
             shapes = {name: tuple(value.shape) for name, value in state.items()}
-            strategy = SitewiseFedAvg(shapes, self.nodes, partial(self._leave_out, stage))
+            strategy = SitewiseFedAvg(shapes, self.nodes, self.wait,
+                                      partial(self._leave_out, stage))
             config = ConfigRecord({**self.config, "stage": stage, "offset": done})
             try:
                 result = strategy.start(
-                    self.grid, ArrayRecord(state), num_rounds=rounds - done, train_config=config,
+                    grid, ArrayRecord(state), num_rounds=rounds - done, timeout=_REPLY_LIMIT,
+                    train_config=config,
                     evaluate_fn=lambda number, arrays: self._checkpoint(
                         stage, done + number, arrays, strategy.loss) if number else None)
                 state = result.arrays.to_torch_state_dict()
@@ -137,21 +141,22 @@ class Workflow:
                    {"stage": stage, "profile": self.settings.profile.name, "run": self.run})
         return state
 
-    def ask(self, query: str, records: Mapping[str, ArrayRecord]) -> None:
+    def ask(self, grid: Grid, query: str, records: Mapping[str, ArrayRecord]) -> None:
         """Send one query to every hospital.
 
         Raises:
-            UpdateError: a hospital could not do it.
+            UpdateError: hospitals could not do it, or did not answer; all are named.
         """
         content = RecordDict({**records, CONFIG: self.config})
         messages = [Message(content, dst_node_id=node, message_type=f"query.{query}")
-                    for node in self.grid.get_node_ids()]
-        for reply in self.grid.send_and_receive(messages):
-            answer = {} if reply.has_error() else reply.content.config_records[REPLY]
-            code = str(answer.get("error", "internal"))
-            if code:
-                who = str(answer.get("site", "a hospital"))
-                raise UpdateError(f"{query}: {who}: {ERRORS.get(code, code)}")
+                    for node in connected(grid, self.nodes, self.wait)]
+        replies = list(grid.send_and_receive(messages, timeout=_REPLY_LIMIT))
+        problems = sorted(filter(None, map(_problem, replies)))
+        if len(replies) < len(messages):
+            problems.append(f"{len(messages) - len(replies)} of {len(messages)} hospitals gave no "
+                            f"answer within {_REPLY_LIMIT:g} s")
+        if problems:
+            raise UpdateError(f"{query}: {'; '.join(problems)}")
 
     def _last_checkpoint(self, stage: Stage,
                          start: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], int]:
@@ -160,7 +165,7 @@ class Workflow:
             if path.exists():
                 return load_state(path), number
         seed = seed_from(self.settings, "server", stage)
-        drawn = shared_state(stage, build(stage, self.settings, self.leads, 2, seed))
+        drawn = shared_state(stage, build(stage, self.settings, self.settings.leads, 2, seed))
         return {**drawn, **start}, 0
 
     def _file(self, stage: Stage, number: int) -> Path:
@@ -178,3 +183,13 @@ class Workflow:
     def _leave_out(self, stage: Stage, site: str, problem: str) -> None:
         what = f"hospital {site} took no part in {stage}: {problem}"
         self.journal.left_out[what] = self.journal.left_out.get(what, 0) + 1
+
+
+def _problem(reply: Message) -> str:
+    """Who could not answer a query, and why; empty if all went well."""
+    answer = ConfigRecord()
+    if not reply.has_error():
+        answer = reply.content.config_records.get(REPLY, answer)
+    code = str(answer.get("error", "internal"))
+    site = str(answer.get("site", "")) or f"node {reply.metadata.src_node_id}"
+    return f"{site}: {ERRORS.get(code, 'an unknown error code')}" if code else ""

@@ -19,7 +19,7 @@ from common.ecg.windows import WindowSettings, prepare
 from common.errors import BudgetError
 from common.models.classifier import shared_state
 from common.models.files import save_state
-from simulations.overrides import compose_settings
+from server.overrides import compose_settings
 
 
 @pytest.fixture

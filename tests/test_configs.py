@@ -2,7 +2,7 @@ import pytest
 
 from common.config import SCENARIOS
 from common.errors import InputError
-from simulations.overrides import compose_settings
+from server.overrides import compose_settings
 
 
 @pytest.mark.parametrize("profile", ["tiny", "small", "paper"])
@@ -40,6 +40,6 @@ def test_bad_overrides_name_the_setting_and_the_bound(override, words):
     assert "\n" not in str(caught.value)
 
 
-def test_an_engine_that_is_not_built_is_refused():
-    with pytest.raises(InputError, match="engine is 'ray'; allowed: inprocess"):
-        compose_settings(["engine=ray"])
+def test_an_engine_that_the_scenario_lacks_is_refused():
+    with pytest.raises(InputError, match="training=pooled .*engine=grpc; allowed: "):
+        compose_settings(["engine=grpc", "training=pooled"])

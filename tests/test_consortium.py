@@ -7,8 +7,9 @@ import pytest
 import wfdb
 
 from client.ledger import Ledger
-from simulations.consortium import create_run, open_run, run
-from simulations.overrides import compose_settings
+from server.overrides import compose_settings
+from server.run_directory import create_run, open_run
+from simulations.consortium import run
 
 SMALL = ["cohort.patients=4", "cohort.minutes=3", "audit.steps=20", "audit.width=8",
          *(f"{stage}.rounds=2" for stage in ("diagnosis", "identity")),

@@ -23,14 +23,15 @@ from torch import Tensor, nn
 
 from client.client_app import make_client_app
 from client.hospital import Hospital
+from client.node import Node
 from common.config import Settings
 from common.models.classifier import load_shared, shared_state
 from common.protocol import Stage
 from common.training import shifted, shuffled
+from server.overrides import compose_settings
 from server.workflow import Workflow
 from simulations.consortium import Site, prepare_sites
 from simulations.in_process_grid import InProcessGrid
-from simulations.overrides import compose_settings
 
 MAX_RATIO = 1.15
 STAGES: tuple[Stage, ...] = ("diagnosis", "sex")  # a ResNet1D and an ECGViT
@@ -122,13 +123,12 @@ def federation(stage: Stage, settings: Settings, sites: list[Site],
                folder: Path) -> Callable[[], None]:
     """The stage through ServerApp code, Flower messages and ClientApps."""
     (folder / "ledgers").mkdir(parents=True)
-    nodes = [{"site": site.name, "store": str(site.store.path), "state": str(folder / site.name),
-              "ledger": str(folder / "ledgers" / f"{site.name}.sqlite"), "export": ""}
-             for site in sites]
+    nodes = [Node(site.name, state=str(folder / site.name), store=str(site.store.path),
+                  ledger=str(folder / "ledgers" / f"{site.name}.sqlite")) for site in sites]
     app = make_client_app(lambda context: nodes[int(context.node_config["partition-id"])])
-    flow = Workflow(InProcessGrid(app, len(nodes)), settings, "run", folder, len(nodes), 1,
-                    lambda *_: None)
-    return lambda: (flow.train(stage, {}), None)[1]
+    grid = InProcessGrid(app, len(nodes))
+    flow = Workflow(settings, "run", folder, len(nodes), lambda *_: None)
+    return lambda: (flow.train(grid, stage, {}), None)[1]
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import torch
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 from common.errors import UpdateError
-from server.strategy import NoDataError, SitewiseFedAvg
+from server.strategy import NoDataError, SitewiseFedAvg, connected
 from simulations.in_process_grid import InProcessGrid
 
 
@@ -19,7 +19,7 @@ def reply(site, value, examples=1, error="", shape=(2,)):
 
 def aggregate(*replies):
     lines = []
-    strategy = SitewiseFedAvg({"w": (2,)}, 1, lambda *line: lines.append(line))
+    strategy = SitewiseFedAvg({"w": (2,)}, 1, 0.0, lambda *line: lines.append(line))
     arrays, _ = strategy.aggregate_train(3, replies)
     return arrays["w"].numpy(), lines
 
@@ -56,3 +56,17 @@ def test_a_stage_without_data_is_told_from_a_failed_one():
     with pytest.raises(UpdateError, match="privacy cap") as caught:
         aggregate(reply("a", 1.0, error="data"), reply("b", 1.0, error="budget"))
     assert not isinstance(caught.value, NoDataError)
+
+
+def test_a_missing_reply_is_told():
+    lines = []
+    strategy = SitewiseFedAvg({"w": (2,)}, 3, 0.0, lambda *line: lines.append(line))
+    strategy.aggregate_train(2, [reply("a", 0.5)])
+    assert lines == [("unknown (2 of 3)", "no reply in time")]
+
+
+def test_waiting_for_hospitals_has_a_limit():
+    grid = InProcessGrid(None, 1)
+    assert connected(grid, 1, 0.0) == [1]
+    with pytest.raises(UpdateError, match=r"1 of 3 hospitals are connected after 0\.1 s .*2 miss"):
+        connected(grid, 3, 0.1)
