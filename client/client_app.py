@@ -22,7 +22,7 @@ from flwr.clientapp import ClientApp
 from client.hospital import Hospital
 from client.node import Node, node_from
 from common.config import Settings, settings_from
-from common.errors import BudgetError, InputError, SettingsError
+from common.errors import BudgetError, InputError, NoWindowsError, SettingsError
 from common.protocol import (
     ARRAYS,
     CLASSIFIER_STAGES,
@@ -133,7 +133,8 @@ def _settings(text: str) -> Settings:
 
 def _code(error: Exception) -> str:
     """Which of protocol.ERRORS an exception becomes on the wire."""
-    for kind, code in ((BudgetError, "budget"), (SettingsError, "settings"), (InputError, "data")):
+    for kind, code in ((BudgetError, "budget"), (SettingsError, "settings"),
+                       (NoWindowsError, "no-windows"), (InputError, "data")):
         if isinstance(error, kind):
             return code
     return "internal"

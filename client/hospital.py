@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -16,26 +15,23 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from client.ledger import Ledger, Release
+from client.local_round import LocalRound, sampling, train_plainly, train_privately
 from common.anonymizers.rean import Frozen, rean_loss
 from common.config import Settings
 from common.ecg.windows import Store
-from common.errors import BudgetError, InputError, SettingsError
+from common.errors import BudgetError, NoWindowsError, SettingsError
 from common.models.classifier import Classifier, build, load_shared, shared_state
 from common.models.files import load_state, save_state
 from common.privacy.accounting import Spend, calibrate
-from common.privacy.noise import poisson_indices
 from common.protocol import ARRHYTHMIA_CLASSES, CLASSIFIER_STAGES, STAGES, Stage
 from common.training import (
     Indices,
     Loss,
-    Schedule,
     allowed_loss,
     device_of,
     masked_loss,
     seed_from,
     shifted,
-    shuffled,
-    train,
 )
 
 
@@ -168,8 +164,7 @@ class Hospital:
         for stage in STAGES:
             n, training = len(self.usable(stage)), self.settings.stage(stage)
             if n:
-                q = min(1.0, training.batch / n)
-                plan.append((stage, q, max(1, round(training.epochs / q))))
+                plan.append((stage, *sampling(n, training)))
         return plan
 
     def noise_multiplier(self) -> float:
@@ -182,13 +177,13 @@ class Hospital:
         """Train one round from the received weights, charge the ledger, keep the reply.
 
         Raises:
-            InputError: no usable window for the stage.
+            NoWindowsError: no usable window for the stage.
             BudgetError: the ledger's cap does not allow the round.
         """
         rows = self.usable(stage)
         if not len(rows):
-            raise InputError(f"hospital {self.site} has 0 usable training windows for {stage}; "
-                             "at least 1 is needed")
+            raise NoWindowsError(f"hospital {self.site} has 0 usable training windows for "
+                                 f"{stage}; at least 1 is needed")
         inputs, kept = digest(received), self.state / "replies" / f"{stage}-{number}.safetensors"
         settled = self.ledger.find(self.run, stage, number, inputs)
         if settled is not None and kept.exists():
@@ -222,44 +217,24 @@ class Hospital:
     def _train(self, stage: Stage, number: int, rows: Indices, network: nn.Module,
                inputs: str) -> tuple[int, float]:
         """Charge first, then train in place; (ledger row, mean loss)."""
-        skip = None
         training, privacy = self.settings.stage(stage), self.settings.privacy
-        private = privacy.unit == "window"
-        unit: Literal["none", "window"] = "window" if private else "none"
-        q = min(1.0, training.batch / len(rows))
-        steps = max(1, round(training.epochs / q))
-        spend = Spend(q, self.noise_multiplier(), steps) if private else None
-        row = self.ledger.charge(self.run, stage, number, unit, spend, privacy.delta,
-                                 inputs, privacy.cap or privacy.epsilon)
+        spend = None
+        if privacy.unit == "window":
+            q, steps = sampling(len(rows), training)
+            spend = Spend(q, self.noise_multiplier(), steps)
+        row = self.ledger.charge(self.run, stage, number, "window" if spend else "none", spend,
+                                 privacy.delta, inputs, privacy.cap or privacy.epsilon)
         seed = seed_from(self.settings, self.site, stage, number)
-        torch.manual_seed(seed)
-        optimizer: torch.optim.Optimizer = torch.optim.AdamW(
-            network.parameters(), lr=training.lr, weight_decay=training.weight_decay)
-        module, batches = network, shuffled(len(rows), training.batch, training.epochs, seed)
-        if spend:
-            from common.privacy.window_dp import privatise, skip_forward  # seconds: Opacus
-
-            torch.seed()  # stochastic depth must not be predictable either
-            module, optimizer = privatise(network, optimizer, sigma=spend.sigma, clip=privacy.clip,
-                                          expected_batch=q * len(rows))
-            batches, skip = _poisson(len(rows), q, steps), skip_forward
-        else:
-            steps = -(-len(rows) // training.batch) * training.epochs
-        schedule = Schedule(training.lr, (number - 1) * steps, training.rounds * steps)
         generator = np.random.default_rng(seed + 1)
 
         def fetch(i: Indices) -> dict[str, Tensor]:
             batch = self.fetch(rows[i])
             return batch if stage == "anonymizer" else shifted(batch, generator)
 
-        loss = train(module, optimizer, batches, fetch, self.loss(stage), schedule, skip)
+        local = LocalRound(network, fetch, self.loss(stage), len(rows), training, number, seed)
+        loss = train_privately(local, spend, privacy.clip) if spend else train_plainly(local)
         return row, loss
 
 
 # The search takes seconds and its inputs do not change during a run.
 _calibrated = lru_cache(calibrate)
-
-
-def _poisson(n: int, q: float, steps: int) -> Iterator[Indices]:
-    for _ in range(steps):
-        yield poisson_indices(n, q)

@@ -18,6 +18,10 @@ class RecordError(InputError):
     """One ECG record cannot be used; the others can."""
 
 
+class NoWindowsError(InputError):
+    """A hospital has no window that a stage can be trained on."""
+
+
 class SettingsError(InputError):
     """A hospital refuses the settings of a run."""
 

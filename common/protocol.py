@@ -32,7 +32,8 @@ RELEASE: Final = "release"
 
 ERRORS: Final = {
     "budget": "its privacy cap does not allow the round",
-    "data": "it has no usable training window for this stage",
+    "no-windows": "it has no usable training window for this stage",
+    "data": "its records, prepared windows or ledger cannot be used; see the hospital's own log",
     "settings": "it refused the settings it was sent",
     "internal": "it failed; the reason is in the hospital's own log",
 }

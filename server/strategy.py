@@ -84,7 +84,7 @@ class SitewiseFedAvg(FedAvg):
             else:
                 usable.append(message)
         if not usable:
-            no_data = problems and set(problems) == {ERRORS["data"]}
+            no_data = problems and set(problems) == {ERRORS["no-windows"]}
             error = NoDataError if no_data else UpdateError
             raise error(f"round {server_round}: 0 usable replies, at least 1 is needed; "
                         + "; ".join(sorted(set(problems))))

@@ -61,7 +61,7 @@ def test_what_the_server_raises_reaches_the_caller(consortium, tmp_path):
     (tmp_path / "run" / "ledgers").mkdir()
     (tmp_path / "run" / "ledgers" / "mitdb.sqlite").write_text("not a ledger")
     (tmp_path / "run" / "ledgers" / "incartdb.sqlite").write_text("not a ledger")
-    with pytest.raises(UpdateError, match="freeze: incartdb: it has no usable"):
+    with pytest.raises(UpdateError, match="cannot be used; see the hospital"):
         federate(tmp_path / "run", settings, sites, quiet)
     assert "no ledger" in (tmp_path / "run" / "hospitals" / "mitdb" / "errors.log").read_text()
 

@@ -52,9 +52,9 @@ def test_no_usable_reply_stops_the_run():
 
 def test_a_stage_without_data_is_told_from_a_failed_one():
     with pytest.raises(NoDataError):
-        aggregate(reply("a", 1.0, error="data"), reply("b", 1.0, error="data"))
+        aggregate(reply("a", 1.0, error="no-windows"), reply("b", 1.0, error="no-windows"))
     with pytest.raises(UpdateError, match="privacy cap") as caught:
-        aggregate(reply("a", 1.0, error="data"), reply("b", 1.0, error="budget"))
+        aggregate(reply("a", 1.0, error="no-windows"), reply("b", 1.0, error="budget"))
     assert not isinstance(caught.value, NoDataError)
 
 

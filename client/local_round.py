@@ -1,0 +1,78 @@
+"""One round of local training: the same steps with and without privacy per window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from common.config import Training
+from common.privacy.accounting import Spend
+from common.privacy.noise import poisson_indices
+from common.training import Fetch, Indices, Loss, Schedule, shuffled, train
+
+
+@dataclass(frozen=True)
+class LocalRound:
+    """What a round trains on.
+
+    Args:
+        network: trained in place.
+        fetch: index array into the n windows -> tensors.
+        loss: loss of each window.
+        n: usable windows.
+        training: of the stage.
+        number: of the round in the stage, from 1.
+        seed: of everything that is not private.
+    """
+
+    network: nn.Module
+    fetch: Fetch
+    loss: Loss
+    n: int
+    training: Training
+    number: int
+    seed: int
+
+    def optimizer(self) -> torch.optim.Optimizer:
+        """AdamW, new in each round, as federated averaging leaves no state behind."""
+        return torch.optim.AdamW(self.network.parameters(), lr=self.training.lr,
+                                 weight_decay=self.training.weight_decay)
+
+    def schedule(self, steps: int) -> Schedule:
+        """The part of the stage's schedule that this round trains."""
+        return Schedule(self.training.lr, (self.number - 1) * steps, self.training.rounds * steps)
+
+
+def sampling(n: int, training: Training) -> tuple[float, int]:
+    """(sampling rate q, steps a round) of private training on n windows."""
+    q = min(1.0, training.batch / n)
+    return q, max(1, round(training.epochs / q))
+
+
+def train_plainly(local: LocalRound) -> float:
+    """Train without privacy; the mean loss."""
+    training = local.training
+    torch.manual_seed(local.seed)
+    steps = -(-local.n // training.batch) * training.epochs
+    batches = shuffled(local.n, training.batch, training.epochs, local.seed)
+    return train(local.network, local.optimizer(), batches, local.fetch, local.loss,
+                 local.schedule(steps))
+
+
+def train_privately(local: LocalRound, spend: Spend, clip: float) -> float:
+    """Train with DP-SGD per window on Poisson batches; the mean loss, which must not leave."""
+    from common.privacy.window_dp import privatise, skip_forward  # seconds: Opacus
+
+    torch.seed()  # stochastic depth must not be predictable either
+    module, optimizer = privatise(local.network, local.optimizer(), sigma=spend.sigma, clip=clip,
+                                  expected_batch=spend.q * local.n)
+    return train(module, optimizer, _poisson(local.n, spend), local.fetch, local.loss,
+                 local.schedule(spend.steps), skip_forward)
+
+
+def _poisson(n: int, spend: Spend) -> Iterator[Indices]:
+    for _ in range(spend.steps):
+        yield poisson_indices(n, spend.q)
