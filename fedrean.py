@@ -36,7 +36,7 @@ def simulate(
     overrides: Annotated[list[str] | None, typer.Argument(
         help="Hydra overrides such as privacy=window privacy.epsilon=4 training=pooled "
              "profile=small hospitals=[a.yaml,b.yaml]; or resume=RUN alone.")] = None,
-    name: Annotated[str, typer.Option(help="Run directory; default runs/<date-time>.")] = "",
+    run_dir: Annotated[str, typer.Option(help="Run directory; default runs/<date-time>.")] = "",
     data_dir: Annotated[Path, typer.Option(help="Where the embedded cohort and prepared windows "
                                                 "are kept.")] = Path("data"),
     as_json: Annotated[bool, typer.Option("--json", help="Print metrics.json.")] = False,
@@ -58,7 +58,7 @@ def simulate(
     if resumed and len(words) > 1:
         raise InputError(f"resume={resumed[0]} takes the settings of that run; "
                          f"{len(words) - 1} more overrides were given, 0 are allowed")
-    folder = Path(resumed[0] if resumed else name or f"runs/{time.strftime('%Y%m%d-%H%M%S')}")
+    folder = Path(resumed[0] if resumed else run_dir or f"runs/{time.strftime('%Y%m%d-%H%M%S')}")
     settings = open_run(folder) if resumed else compose_settings(words)
     if not resumed:
         create_run(folder, settings)

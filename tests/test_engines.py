@@ -71,7 +71,7 @@ def test_ctrl_c_leaves_a_resumable_run_and_no_process(consortium, tmp_path):
     run = tmp_path / "run"
     child = subprocess.Popen(
         [sys.executable, str(ROOT / "fedrean.py"), "simulate", *SMALL, f"hospitals=[{names}]",
-         "engine=ray", "--name", str(run), "--data-dir", str(consortium.parent / "engines")],
+         "engine=ray", "--run-dir", str(run), "--data-dir", str(consortium.parent / "engines")],
         cwd=tmp_path, env={**os.environ, "FEDREAN_TEST": str(run)}, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     deadline = time.monotonic() + 120
