@@ -3,8 +3,7 @@
 Source: Ki et al., arXiv:2607.06037, section III: x_hat = x + tanh(delta(x)) * bound (eq. 3) and
 L = w_u CE_diagnosis - w_p sum_a CE_a + w_prd PRD + w_l1 |x_hat - x| (eq. 2). The paper leaves
 three things open; here PRD enters as a ratio, the mean not removed, and L1 is a mean over samples,
-so that no weight depends on the window length. (In percent, the published weights hold a small
-network at zero change: PRD has a kink there that a weak privacy gradient does not leave.)
+so that no weight depends on the window length.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def prd(x: Tensor, released: Tensor) -> Tensor:
     Plain definition: 100 |x - x_hat| / |x|, the mean not removed.
     """
     change = (x - released).flatten(1).square().sum(1)
-    # The square root has an infinite slope at 0, where a zero-initialised residual starts.
+    # The square root has an infinite slope at 0.
     return 100 * torch.sqrt((change + 1e-8) / (x.flatten(1).square().sum(1) + 1e-8))
 
 

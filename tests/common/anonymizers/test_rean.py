@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import torch
 
 from common.anonymizers.rean import Frozen, ReanAnonymizer, apply_residual, prd, rean_loss
@@ -29,16 +30,22 @@ def test_prd_matches_its_definition_and_has_a_finite_gradient_at_zero():
     assert torch.isfinite(same.grad).all()
 
 
-def test_loss_at_zero_change_is_its_formula():
+@pytest.mark.parametrize("scale", [0.0, 1.0])
+def test_loss_is_its_formula(scale):
     b, networks = batch(), frozen()
-    loss = rean_loss(build("anonymizer", Settings(), 1, 0, 0), b, networks, Rean())
-    expected = 1.51 * allowed_loss(networks.diagnosis(b["x"]), b["allowed"])
+    delta = scale * torch.randn(4, 1, 800)
+    loss = rean_loss(lambda x: delta, b, networks, Rean())
+    y = b["x"] + 0.08 * torch.tanh(delta)
+    expected = 1.51 * allowed_loss(networks.diagnosis(y), b["allowed"])
     for name in ("identity", "sex", "age"):
-        ce = torch.nn.functional.cross_entropy(getattr(networks, name)(b["x"]),
+        ce = torch.nn.functional.cross_entropy(getattr(networks, name)(y),
                                                b[name].clamp(min=0), reduction="none")
         expected = expected - 0.153 * torch.where(b[name] < 0, 0.0, ce)
+    change = y - b["x"]
+    expected = expected + 0.323 * change.norm(dim=(1, 2)) / b["x"].norm(dim=(1, 2))
+    expected = expected + 1.46 * change.abs().mean((1, 2))
     assert loss.shape == (4,)
-    assert torch.allclose(loss, expected, atol=1e-3)
+    assert torch.allclose(loss, expected, atol=1e-4)
 
 
 def test_a_step_is_finite_and_leaves_the_frozen_networks_alone():
