@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -125,12 +125,18 @@ class Hospital:
         }
         return {name: value.to(self.device) for name, value in batch.items()}
 
-    def loss(self, stage: Stage) -> Loss:
-        """The stage's loss of each window, (B,)."""
+    def loss(self, stage: Stage, number: int) -> Loss:
+        """The stage's loss of each window, (B,), in a round of it.
+
+        REAN's distortion weights grow to their full value over the rounds: at full weight from
+        the start, the residual falls to zero before it has found what hides a patient.
+        """
         if stage == "diagnosis":
             return lambda net, b: allowed_loss(net(b["x"]), b["allowed"])
         if stage == "anonymizer":
+            share = number / self.settings.anonymizer.rounds
             frozen, rean = self.frozen(), self.settings.rean
+            rean = replace(rean, prd=share * rean.prd, l1=share * rean.l1)
             return lambda net, b: rean_loss(net, b, frozen, rean)
         return lambda net, b: masked_loss(net(b["x"]), b[stage])
 
@@ -231,7 +237,7 @@ class Hospital:
             batch = self.fetch(rows[i])
             return batch if stage == "anonymizer" else shifted(batch, generator)
 
-        local = LocalRound(network, fetch, self.loss(stage), len(rows), training, number, seed)
+        local = LocalRound(network, fetch, self.loss(stage, number), len(rows), training, number, seed)
         loss = train_privately(local, spend, privacy.clip) if spend else train_plainly(local)
         return row, loss
 

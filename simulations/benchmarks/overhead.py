@@ -88,7 +88,7 @@ def bare_loop(stage: Stage, settings: Settings, sites: list[Site],
     folder.mkdir(parents=True)
     hospitals = [_hospital(site, settings, folder) for site in sites]
     rows = [hospital.usable(stage) for hospital in hospitals]
-    training, loss = settings.stage(stage), hospitals[0].loss(stage)
+    training, loss = settings.stage(stage), hospitals[0].loss(stage, 1)
     network = hospitals[0].network(stage)
 
     def epoch_batches(n: int, seed: int, who: int, local: nn.Module) -> None:
