@@ -237,7 +237,8 @@ class Hospital:
             batch = self.fetch(rows[i])
             return batch if stage == "anonymizer" else shifted(batch, generator)
 
-        local = LocalRound(network, fetch, self.loss(stage, number), len(rows), training, number, seed)
+        local = LocalRound(network, fetch, self.loss(stage, number), len(rows), training, number,
+                           seed)
         loss = train_privately(local, spend, privacy.clip) if spend else train_plainly(local)
         return row, loss
 

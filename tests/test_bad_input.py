@@ -177,7 +177,7 @@ def test_a_folder_without_permission(
         ("simulate seed=1.5", "seed is 1.5; allowed: a value of type int"),
         ("simulate diagnosis=3", "diagnosis is 3; allowed: keys rounds, epochs"),
         ("simulate hospitals=a.yaml", "hospitals is 'a.yaml'; allowed: a value of type list[str]"),
-        ("simulate hospitals=[no.yaml] --run-dir r", "hospital file is 'no.yaml'; allowed is a read"),
+        ("simulate hospitals=[no.yaml]", "hospital file is 'no.yaml'; allowed is a read"),
         ("simulate --run-dir file", "run directory is 'file'; it cannot be written: File exists"),
         ("simulate resume=nowhere", "resume is 'nowhere', which holds no readable config.yaml"),
         ("simulate resume=file", "allowed: the directory of an earlier run"),
