@@ -14,7 +14,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 
 from common.errors import UpdateError
-from common.protocol import ARRAYS, ERRORS, REPLY
+from common.protocol import ARRAYS, ERRORS, METRICS, REPLY
 
 
 class NoDataError(UpdateError):
@@ -97,9 +97,15 @@ class SitewiseFedAvg(FedAvg):
         """Why a reply cannot be used; empty if it can."""
         if message.has_error():
             return f"Flower error {message.error.code}"
-        code = str(message.content.config_records[REPLY]["error"])
+        reply = message.content.config_records.get(REPLY)
+        if reply is None or "error" not in reply:
+            return "a reply without its status"
+        code = str(reply["error"])
         if code:
             return ERRORS.get(code, "an unknown error code")
+        missing = {ARRAYS, METRICS} - set(message.content)
+        if missing:
+            return f"a reply without {', '.join(sorted(missing))}"
         record = message.content.array_records[ARRAYS]
         arrays = {name: array.numpy() for name, array in record.items()}
         shapes = {name: array.shape for name, array in arrays.items()}

@@ -50,6 +50,15 @@ def test_no_usable_reply_stops_the_run():
         aggregate(reply("a", float("nan")))
 
 
+def test_a_malformed_reply_is_left_out():
+    bare, no_metrics = reply("b", 1.0), reply("c", 1.0)
+    del bare.content["reply"], no_metrics.content["metrics"]
+    arrays, lines = aggregate(reply("a", 0.5), bare, no_metrics)
+    assert np.allclose(arrays, 0.5)
+    assert sorted(why for _, why in lines) == ["a reply without its status",
+                                               "a reply without metrics"]
+
+
 def test_a_stage_without_data_is_told_from_a_failed_one():
     with pytest.raises(NoDataError):
         aggregate(reply("a", 1.0, error="no-windows"), reply("b", 1.0, error="no-windows"))
