@@ -48,30 +48,42 @@ def audit(bundles: Bundles, settings: Settings, folder: Path,
     progress("training an independent diagnosis network")
     independent = train_independent(bundles, settings, folder / "independent.safetensors")
     progress("attacking")
-    rows = {}
-    for name, windows in (("clean", bundles.clean), ("released", bundles.released)):
-        rows[name] = {
-            **_attack(bundles, attacker, windows),
-            **_utility(bundles, name, windows, independent, reserved=False),
-            "reserved": _utility(bundles, name, windows, independent, reserved=True),
-            "training_signal": _training_signal(bundles, name),
-        }
-    rows["released"]["retrained"] = {"100": {"resnet1d": _attack(bundles, retrained,
-                                                                 bundles.released)}}
-    rows["released"]["ms_per_window"] = float(np.mean([i["ms_per_window"] for i in bundles.info]))
+    clean = _row(bundles, "clean", attacker, independent)
     return {
         "schema_version": SCHEMA_VERSION,
-        "clean": rows["clean"],
-        "anonymizers": {"rean": rows["released"]},
+        "clean": clean,
+        "anonymizers": {"rean": {
+            **_row(bundles, "released", attacker, independent),
+            "retrained": {"100": {"resnet1d": _attack(bundles, retrained, bundles.released)}},
+            **_cost(bundles, settings)}},
         "identification": _identification(bundles, attacker, retrained),
         "membership": {"diagnosis": _membership(bundles)},
         "privacy": {info["site"]: info["privacy"] for info in bundles.info},
         "data": {info["site"]: info["data"] for info in bundles.info},
-        "warnings": _warnings(rows["clean"]),
+        "warnings": _warnings(clean),
         "guarantee": scenario_of(settings).guarantee,
         "config": settings.as_dict(),
         "seed": settings.seed,
     }
+
+
+def _row(bundles: Bundles, version: str, attacker: Attacker,
+         independent: nn.Module) -> dict[str, Any]:
+    """Leakage and utility of one version of the windows, clean or released."""
+    windows = bundles.clean if version == "clean" else bundles.released
+    return {
+        **_attack(bundles, attacker, windows),
+        **_utility(bundles, version, windows, independent, reserved=False),
+        "reserved": _utility(bundles, version, windows, independent, reserved=True),
+        "training_signal": _training_signal(bundles, version),
+    }
+
+
+def _cost(bundles: Bundles, settings: Settings) -> dict[str, float]:
+    """Windows that the anonymizer was trained on (expected, where batches are Poisson); its time."""
+    passes = settings.anonymizer.rounds * settings.anonymizer.epochs
+    return {"windows_seen": passes * int(np.sum((bundles.part == 0) & ~bundles.reserved)),
+            "ms_per_window": float(np.mean([info["ms_per_window"] for info in bundles.info]))}
 
 
 def _attack(bundles: Bundles, attacker: Attacker, windows: Windows) -> dict[str, Estimate]:
