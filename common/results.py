@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from common.errors import InputError
 
 SCHEMA_VERSION = 1
+_CHUNK = 1 << 21  # weights of resamples held at once
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def _finite(value: float | None) -> float | None:
 
 
 def clustered_bootstrap(
-    statistic: Callable[[NDArray[np.float64]], float],
+    statistic: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     clusters: NDArray[np.int64],
     *,
     chance: float | None = None,
@@ -65,8 +66,8 @@ def clustered_bootstrap(
     """Percentile bootstrap over patients, not windows: windows of one patient are not independent.
 
     Args:
-        statistic: maps per-window weights [n] to the value (weights are the multiplicities of
-            the window's patient in a resample; all ones give the point estimate).
+        statistic: maps weights of windows [resamples, n] to values [resamples] (a weight is the
+            multiplicity of the window's patient; all ones give the point estimate).
         clusters: patient of each window, [n].
         chance: passed on to the estimate.
         resamples: number of bootstrap resamples.
@@ -78,10 +79,12 @@ def clustered_bootstrap(
     n = int(inverse.size)
     if n == 0:
         return Estimate(math.nan, math.nan, math.nan, 0, chance)
-    value = float(statistic(np.ones(n)))
+    value = float(statistic(np.ones((1, n)))[0])
     generator = np.random.default_rng(seed)
     draws = generator.multinomial(len(names), np.full(len(names), 1 / len(names)), size=resamples)
-    values = np.array([statistic(draw[inverse].astype(np.float64)) for draw in draws])
+    few = max(1, _CHUNK // n)
+    values = np.concatenate([statistic(draws[i : i + few][:, inverse].astype(np.float64))
+                             for i in range(0, resamples, few)])
     values = values[np.isfinite(values)]
     if values.size == 0 or len(names) < 2:
         return Estimate(value, math.nan, math.nan, n, chance)
@@ -99,7 +102,7 @@ def mean_estimate(
     """Mean of per-window values [n] with a patient-clustered interval."""
     numbers = np.asarray(values, dtype=np.float64)
     return clustered_bootstrap(
-        lambda w: float(np.sum(w * numbers) / max(np.sum(w), 1e-12)),
+        lambda w: (w @ numbers) / np.maximum(w.sum(1), 1e-12),
         clusters,
         chance=chance,
         resamples=1000,

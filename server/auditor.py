@@ -80,7 +80,7 @@ def _row(bundles: Bundles, version: str, attacker: Attacker,
 
 
 def _cost(bundles: Bundles, settings: Settings) -> dict[str, float]:
-    """Windows that the anonymizer was trained on (expected, where batches are Poisson); its time."""
+    """Windows that the anonymizer saw (expected, where batches are Poisson), and its time."""
     passes = settings.anonymizer.rounds * settings.anonymizer.epochs
     return {"windows_seen": passes * int(np.sum((bundles.part == 0) & ~bundles.reserved)),
             "ms_per_window": float(np.mean([info["ms_per_window"] for info in bundles.info]))}

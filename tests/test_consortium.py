@@ -10,8 +10,9 @@ from client.ledger import Ledger
 from server.overrides import compose_settings
 from server.run_directory import create_run, open_run
 from simulations.consortium import run
+from tests.small import NETWORKS
 
-SMALL = ["cohort.patients=4", "cohort.minutes=3", "audit.steps=20", "audit.width=8",
+SMALL = [*NETWORKS, "cohort.patients=4", "cohort.minutes=3", "audit.steps=20",
          *(f"{stage}.rounds=2" for stage in ("diagnosis", "identity")),
          *(f"{stage}.rounds=1" for stage in ("sex", "age", "anonymizer")),
          *(f"{stage}.epochs=1" for stage in ("diagnosis", "identity", "sex", "age", "anonymizer"))]
@@ -67,7 +68,7 @@ def test_release_reads_back_as_wfdb_and_tells_no_name(federated):
         names = (release / "RECORDS").read_text().split()
         assert not set(names) & set(metrics["data"][site]["records"])
         record = wfdb.rdrecord(str(release / names[0]))
-        assert record.fs == 100 and record.units == ["NU"]
+        assert record.fs == 50 and record.units == ["NU"]
         values = record.p_signal[np.isfinite(record.p_signal)]
         assert values.min() >= -0.081 and values.max() <= 1.081
 

@@ -29,10 +29,11 @@ from server.deployment import (
 from server.overrides import compose_settings
 from server.run_directory import create_run
 from simulations.consortium import federate, prepare_sites
+from tests.small import NETWORKS
 
 ROOT = Path(__file__).resolve().parents[1]
 SITES = ("mitdb", "incartdb")
-SMALL = ["threads=1", *(f"{stage}.{key}=1" for stage in STAGES for key in ("rounds", "epochs"))]
+SMALL = [*NETWORKS, *(f"{stage}.{key}=1" for stage in STAGES for key in ("rounds", "epochs"))]
 LIMIT = 480  # s; the run took about 4 min on two cores shared with other work
 
 

@@ -17,10 +17,11 @@ from common.protocol import STAGES
 from server.overrides import compose_settings
 from server.run_directory import create_run, open_run
 from simulations.consortium import federate, prepare_sites, run
+from tests.small import NETWORKS
 
 pytest.importorskip("ray")
 ROOT = Path(__file__).resolve().parents[1]
-SMALL = ["threads=1", "audit.steps=1", "audit.width=4",
+SMALL = [*NETWORKS, "audit.steps=1",
          *(f"{stage}.{key}=1" for stage in STAGES for key in ("rounds", "epochs"))]
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
 
+from common.audits.auroc import auroc
 from common.results import Estimate
 
 Floats = NDArray[np.float64]
+_RESAMPLES = 500
 
 
 def loss_gap(loss: Floats, member: NDArray[np.bool_], patient: NDArray[np.int64]) -> Estimate:
@@ -29,15 +30,13 @@ def loss_gap(loss: Floats, member: NDArray[np.bool_], patient: NDArray[np.int64]
     names = np.unique(patient)
     mean = np.array([loss[patient == name].mean() for name in names])
     inside = np.array([bool(member[patient == name][0]) for name in names])
-    a, b = mean[inside], mean[~inside]
-    if not len(a) or not len(b):
-        return Estimate(float("nan"), float("nan"), float("nan"), len(names), 0.5)
     generator = np.random.default_rng(0)
-    draws = [_auc(generator.choice(a, len(a)), generator.choice(b, len(b))) for _ in range(500)]
-    low, high = np.percentile(draws, [2.5, 97.5])
-    return Estimate(_auc(a, b), float(low), float(high), len(names), 0.5)
-
-
-def _auc(members: Floats, others: Floats) -> float:
-    truth = np.r_[np.ones(len(members)), np.zeros(len(others))]
-    return float(roc_auc_score(truth, -np.r_[members, others]))
+    weights = np.ones((1 + _RESAMPLES, len(names)))
+    for group in (inside, ~inside):
+        size = int(group.sum())
+        if not size:
+            return Estimate(float("nan"), float("nan"), float("nan"), len(names), 0.5)
+        weights[1:, group] = generator.multinomial(size, np.full(size, 1 / size), _RESAMPLES)
+    values = auroc(inside, -mean, weights)
+    low, high = np.percentile(values[1:], [2.5, 97.5])
+    return Estimate(float(values[0]), float(low), float(high), len(names), 0.5)

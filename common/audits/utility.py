@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
 
+from common.audits.auroc import auroc
 from common.protocol import ARRHYTHMIA_CLASSES
 from common.results import Estimate, clustered_bootstrap, mean_estimate
 
@@ -22,13 +21,6 @@ def decided(allowed: NDArray[np.uint8]) -> Ints:
     masks = 1 << np.arange(len(ARRHYTHMIA_CLASSES))
     match = allowed[:, None] == masks
     return np.where(match.any(1), match.argmax(1), -1)
-
-
-def _auroc(positive: NDArray[np.bool_], score: Floats, weight: Floats) -> float:
-    kept = weight > 0
-    if len(np.unique(positive[kept])) < 2:
-        return math.nan
-    return float(roc_auc_score(positive[kept], score[kept], sample_weight=weight[kept]))
 
 
 def diagnosis(scores: Floats, allowed: NDArray[np.uint8], patient: Ints) -> dict[str, Any]:
@@ -44,19 +36,21 @@ def diagnosis(scores: Floats, allowed: NDArray[np.uint8], patient: Ints) -> dict
     s, y, who = scores[rows], classes[rows], patient[rows]
     present = [c for c in range(len(ARRHYTHMIA_CLASSES)) if 0 < np.sum(y == c) < len(y)]
 
-    def macro(w: Floats) -> float:
-        values = [_auroc(y == c, s[:, c], w) for c in present]
-        values = [value for value in values if math.isfinite(value)]
-        return float(np.mean(values)) if values else math.nan
+    def macro(w: Floats) -> Floats:
+        """Mean over the classes that a resample has."""
+        values = np.array([auroc(y == c, s[:, c], w) for c in present]).reshape(-1, len(w))
+        found = np.isfinite(values)
+        total = np.where(found, values, 0).sum(0)
+        return np.asarray(total / np.where(found.any(0), found.sum(0), np.nan))
 
     result: dict[str, Any] = {
         "arrhythmia_accuracy": mean_estimate(s.argmax(1) == y if len(y) else y, who),
-        "macro_auroc": clustered_bootstrap(macro, who, chance=0.5, resamples=200),
+        "macro_auroc": clustered_bootstrap(macro, who, chance=0.5),
         "auroc": {},
     }
     for c in present:
         result["auroc"][ARRHYTHMIA_CLASSES[c]] = clustered_bootstrap(
-            partial(_auroc, y == c, s[:, c]), who, chance=0.5, resamples=200)
+            partial(auroc, y == c, s[:, c]), who, chance=0.5)
     return result
 
 
