@@ -138,7 +138,7 @@ class Audit:
 class Cohort:
     """The embedded synthetic cohort that is used where `hospitals` is empty."""
 
-    patients: int = 8  # per hospital
+    patients: int = 6  # per hospital
     minutes: float = 12.0
 
 
