@@ -53,7 +53,8 @@ def make_client_app(node_of: NodeOf) -> ClientApp:
             content[REPLY] = ConfigRecord({"site": site, "error": ""})
         except Exception as error:
             code = _code(error)
-            log.error("%s: %s", site, error, exc_info=code == "internal")
+            level = logging.INFO if code == "no-windows" else logging.ERROR  # the report names it
+            log.log(level, "%s: %s", site, error, exc_info=code == "internal")
             if node:
                 _note(Path(node.state), error)
             content = RecordDict({REPLY: ConfigRecord({"site": site, "error": code})})

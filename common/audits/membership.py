@@ -39,4 +39,6 @@ def loss_gap(loss: Floats, member: NDArray[np.bool_], patient: NDArray[np.int64]
         weights[1:, group] = generator.multinomial(size, np.full(size, 1 / size), _RESAMPLES)
     values = auroc(inside, -mean, weights)
     low, high = np.percentile(values[1:], [2.5, 97.5])
+    if min(inside.sum(), (~inside).sum()) < 2:  # nothing to resample: no interval
+        low = high = float("nan")
     return Estimate(float(values[0]), float(low), float(high), len(names), 0.5)

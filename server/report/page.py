@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import yaml
 
 from common.results import read_json
 from server.bundles import load_bundles
+from server.overrides import compose_settings
 from server.report import figures
-from server.report.table import HEADER, accounts, cell, result_rows
+from server.report.table import HEADER, accounts, cell, prose, result_rows
 
 
 def write_report(folder: Path, examples: bool) -> Path:
@@ -31,7 +33,7 @@ def write_report(folder: Path, examples: bool) -> Path:
                                      undefined=jinja2.StrictUndefined)
     page = environment.get_template("page.html").render(
         metrics=metrics, header=HEADER, rows=result_rows(metrics),
-        accounts=accounts(metrics), cell=cell,
+        accounts=accounts(metrics), cell=cell, prose=prose,
         trade_off=figures.trade_off(metrics), curves=figures.curves(metrics), waves=waves,
         config=yaml.safe_dump(metrics["config"], sort_keys=False), command=_command(metrics))
     target = folder / "report.html"
@@ -42,11 +44,20 @@ def write_report(folder: Path, examples: bool) -> Path:
 
 
 def _command(metrics: dict[str, Any]) -> str:
-    """The command that repeats the run."""
+    """The command that repeats the run: the named groups, then every setting that differs."""
     config = metrics["config"]
-    words = ["fedrean simulate", f"profile={config['profile']['name']}",
-             f"training={config['training']}", f"privacy={config['privacy']['unit']}",
-             f"seed={config['seed']}"]
-    if config["hospitals"]:
-        words.append(f"'hospitals=[{','.join(config['hospitals'])}]'")
-    return " ".join(words)
+    words = [f"profile={config['profile']['name']}", f"privacy={config['privacy']['unit']}"]
+    plain = compose_settings(words).as_dict()
+    words += [f"{key}={value}" for key, value in _leaves(config).items()
+              if value != _leaves(plain).get(key)]
+    return " ".join(["fedrean simulate", *map(shlex.quote, words)])
+
+
+def _leaves(tree: dict[str, Any], prefix: str = "") -> dict[str, str]:
+    leaves: dict[str, str] = {}
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            leaves |= _leaves(value, f"{prefix}{key}.")
+        else:
+            leaves[prefix + key] = f"[{','.join(value)}]" if isinstance(value, list) else str(value)
+    return leaves

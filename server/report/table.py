@@ -18,6 +18,12 @@ def cell(leaf: Leaf, separator: str = " ") -> str:
     return text
 
 
+def prose(leaf: Leaf) -> str:
+    """`.123 (.100-.150)`, for a sentence."""
+    value, _, interval = cell(leaf).partition(" ")
+    return f"{value} ({interval})" if interval else value
+
+
 def _short(value: float) -> str:
     """Three decimals for a share, two for a percentage, as a table of the field prints them."""
     if abs(value) > 1:
