@@ -24,6 +24,7 @@ os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
 from common.errors import FedreanError, InputError  # noqa: E402
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+                  rich_markup_mode=None,  # brackets of overrides are not markup
                   help="Train an ECG anonymizer across hospitals, then attack what it releases.")
 data = typer.Typer(no_args_is_help=True, help="Look at a hospital's records, or make synthetic "
                                               "ones.")
@@ -43,8 +44,18 @@ def simulate(
 ) -> None:
     """Simulate a consortium on this host: train, release, attack, report.
 
-    Without arguments four synthetic hospitals train on the embedded cohort. Ctrl-C leaves a run
-    directory that `simulate resume=RUN` finishes, without privacy to the same numbers.
+    Without arguments four synthetic hospitals train on the embedded cohort. Settings are Hydra
+    overrides; simulations/conf holds the defaults, and a wrong one is answered with what is
+    allowed.
+
+    \b
+    privacy=window privacy.epsilon=4    DP-SGD per window, over the whole run
+    training=pooled                     or local; federated is the default
+    profile=small                       or paper; tiny is the default
+    'hospitals=[a.yaml,b.yaml]'         your own records
+    cohort.patients=20 engine=ray       a larger cohort, in several processes
+    rean.bound=0.05 seed=1              any single setting
+    resume=runs/20261130-101500         after Ctrl-C; without privacy the same numbers
     """
     from server.overrides import compose_settings
     from server.run_directory import create_run, open_run

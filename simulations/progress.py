@@ -1,4 +1,4 @@
-"""Progress on the terminal: stage, round, epsilon so far and time left."""
+"""Progress on the terminal: stage, round, hospitals, epsilon so far and time left."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class Bars:
     def __init__(self, settings: Settings, console: Console, folder: Path) -> None:
         self.settings, self.console, self.folder = settings, console, folder
         self.total = sum(settings.stage(stage).rounds for stage in STAGES)
-        self.done, self.started, self.task = 0, time.monotonic(), TaskID(0)
+        self.done, self.hospitals = 0, 0
+        self.started, self.task = time.monotonic(), TaskID(0)
         self.bar = Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
                             TextColumn("{task.fields[left]}"), console=console,
                             disable=not console.is_terminal)
@@ -37,11 +38,14 @@ class Bars:
     def __call__(self, stage: str, number: int, rounds: int) -> None:
         """Show a finished round, or a step that has none."""
         self.done += stage in STAGES
+        if stage == "prepare":
+            self.hospitals = rounds
         left = ""
         if stage in STAGES and self.done:
             seconds = (time.monotonic() - self.started) / self.done * (self.total - self.done)
             left = f"about {seconds:.0f} s of training left"
-        text = f"{stage} {number}/{rounds}{self._spent()}" if rounds else stage
+        who = f", {self.hospitals} hospitals" if stage in STAGES else ""
+        text = f"{stage} {number}/{rounds}{who}{self._spent()}" if rounds else stage
         self.bar.update(self.task, completed=self.done, description=text, left=left)
         if not self.console.is_terminal:
             self.console.print(f"{time.monotonic() - self.started:6.1f} s  {text}  {left}",
