@@ -1,7 +1,7 @@
 """Settings of a run: plain dataclasses, each value checked where it is made.
 
 simulations/conf gives the defaults per profile and privacy unit; Hydra overrides change single
-values. The named SCENARIOS say which combinations make sense and what each one guarantees.
+values. common/scenarios.py says which combinations make sense.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from common.errors import InputError
 from common.protocol import STAGES, Stage
+from common.scenarios import scenario_of
 
 
 def _check(name: str, value: Any, ok: bool, allowed: str) -> None:
@@ -177,7 +178,7 @@ class Settings:
         _check("seed", self.seed, 0 <= self.seed < 2**31, "0 to 2^31 - 1")
         _check("leads", self.leads, 1 <= self.leads <= 32, "1 to 32")
         _check("slots", self.slots, self.slots >= 0, ">= 0")
-        scenario_of(self)
+        scenario_of(self.training, self.privacy.unit, self.engine)
 
     def stage(self, stage: Stage) -> Training:
         """Training settings of one stage."""
@@ -229,52 +230,3 @@ def _fits(value: Any, kind: str) -> bool:
     if kind == "list[str]":
         return isinstance(value, list) and all(isinstance(item, str) for item in value)
     return isinstance(value, _TYPES[kind])
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """One supported combination and what it guarantees."""
-
-    name: str
-    training: str
-    unit: str
-    engines: tuple[str, ...]
-    guarantee: str
-
-
-SCENARIOS = (
-    Scenario("open federation", "federated", "none", ("inprocess", "ray", "grpc"),
-             "recordings stay in the hospital; updates carry no formal protection"),
-    Scenario("window-private federation", "federated", "window", ("inprocess", "ray", "grpc"),
-             "each update is (epsilon, delta)-private per window, noised inside the hospital; "
-             "a patient is not bounded"),
-    Scenario("pooled", "pooled", "none", ("inprocess", "ray"),
-             "the paper's central set-up: recordings are pooled, nothing is protected"),
-    Scenario("window-private pooled", "pooled", "window", ("inprocess", "ray"),
-             "recordings are pooled; the models are (epsilon, delta)-private per window; "
-             "a patient is not bounded"),
-    Scenario("local", "local", "none", ("inprocess", "ray"),
-             "each hospital trains alone; nothing is exchanged, nothing is protected"),
-    Scenario("window-private local", "local", "window", ("inprocess", "ray"),
-             "each hospital trains alone; its models are (epsilon, delta)-private per window; "
-             "a patient is not bounded"),
-)
-
-
-def scenario_of(settings: Settings) -> Scenario:
-    """The named scenario of a run.
-
-    Raises:
-        InputError: no scenario allows the combination; the message lists those that exist.
-    """
-    for scenario in SCENARIOS:
-        if (scenario.training, scenario.unit) == (settings.training, settings.privacy.unit) and (
-            settings.engine in scenario.engines
-        ):
-            return scenario
-    allowed = "; ".join(f"training={s.training} privacy={s.unit} engine={'|'.join(s.engines)}"
-                        for s in SCENARIOS)
-    raise InputError(
-        f"no scenario has training={settings.training} privacy={settings.privacy.unit} "
-        f"engine={settings.engine}; allowed: {allowed}"
-    )

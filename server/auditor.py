@@ -19,9 +19,10 @@ from common.audits.attributes import attribute
 from common.audits.membership import loss_gap
 from common.audits.reidentification import closed_set, identification_rate, protocol_rows
 from common.audits.utility import diagnosis, prd
-from common.config import Settings, scenario_of
+from common.config import Settings
 from common.protocol import ARRHYTHMIA_CLASSES
 from common.results import SCHEMA_VERSION, Estimate
+from common.scenarios import scenario_of
 from common.training import allowed_loss, predict
 from server.attackers import Attacker, Windows, train_attacker, train_independent
 from server.bundles import Bundles
@@ -61,7 +62,8 @@ def audit(bundles: Bundles, settings: Settings, folder: Path,
         "privacy": {info["site"]: info["privacy"] for info in bundles.info},
         "data": {info["site"]: info["data"] for info in bundles.info},
         "warnings": _warnings(clean),
-        "guarantee": scenario_of(settings).guarantee,
+        "guarantee": scenario_of(
+            settings.training, settings.privacy.unit, settings.engine).guarantee,
         "config": settings.as_dict(),
         "seed": settings.seed,
     }

@@ -1,7 +1,7 @@
 import pytest
 
-from common.config import SCENARIOS
 from common.errors import InputError
+from common.scenarios import SCENARIOS
 from server.overrides import compose_settings
 
 

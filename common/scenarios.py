@@ -1,0 +1,52 @@
+"""The named scenarios: which combinations of settings make sense, and what each one guarantees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from common.errors import InputError
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One supported combination and what it guarantees."""
+
+    name: str
+    training: str
+    unit: str
+    engines: tuple[str, ...]
+    guarantee: str
+
+
+SCENARIOS = (
+    Scenario("open federation", "federated", "none", ("inprocess", "ray", "grpc"),
+             "recordings stay in the hospital; updates carry no formal protection"),
+    Scenario("window-private federation", "federated", "window", ("inprocess", "ray", "grpc"),
+             "each update is (epsilon, delta)-private per window, noised inside the hospital; "
+             "a patient is not bounded"),
+    Scenario("pooled", "pooled", "none", ("inprocess", "ray"),
+             "the paper's central set-up: recordings are pooled, nothing is protected"),
+    Scenario("window-private pooled", "pooled", "window", ("inprocess", "ray"),
+             "recordings are pooled; the models are (epsilon, delta)-private per window; "
+             "a patient is not bounded"),
+    Scenario("local", "local", "none", ("inprocess", "ray"),
+             "each hospital trains alone; nothing is exchanged, nothing is protected"),
+    Scenario("window-private local", "local", "window", ("inprocess", "ray"),
+             "each hospital trains alone; its models are (epsilon, delta)-private per window; "
+             "a patient is not bounded"),
+)
+
+
+def scenario_of(training: str, unit: str, engine: str) -> Scenario:
+    """The named scenario of a run.
+
+    Raises:
+        InputError: no scenario allows the combination; the message lists those that exist.
+    """
+    for scenario in SCENARIOS:
+        if (scenario.training, scenario.unit) == (training, unit) and engine in scenario.engines:
+            return scenario
+    allowed = "; ".join(f"training={s.training} privacy={s.unit} engine={'|'.join(s.engines)}"
+                        for s in SCENARIOS)
+    raise InputError(f"no scenario has training={training} privacy={unit} engine={engine}; "
+                     f"allowed: {allowed}")
