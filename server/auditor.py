@@ -17,7 +17,7 @@ from torch import nn
 
 from common.audits.attributes import attribute
 from common.audits.membership import loss_gap
-from common.audits.reidentification import closed_set, identification_rate, protocol_rows
+from common.audits.reidentification import closed_set, identification_rate, protocols
 from common.audits.utility import diagnosis, prd
 from common.config import Settings
 from common.protocol import ARRHYTHMIA_CLASSES
@@ -143,19 +143,17 @@ def _training_signal(bundles: Bundles, version: str) -> dict[str, Estimate]:
 
 def _identification(bundles: Bundles, attacker: Attacker, retrained: Attacker) -> dict[str, Any]:
     """Nearest enrolled window: clean probes, released probes, and released against released."""
-    gallery, probe, protocol = protocol_rows(bundles.patient, bundles.record, bundles.start,
-                                             bundles.rows("train"), bundles.rows("test"))
-
-    def rate(network: Attacker, enrolled: Windows, probes: Windows) -> Estimate:
-        return identification_rate(network.embed(enrolled[gallery]), bundles.patient[gallery],
-                                   network.embed(probes[probe]), bundles.patient[probe])
-
+    pairs = {"clean": (attacker, bundles.clean, bundles.clean),
+             "rean": (attacker, bundles.clean, bundles.released),
+             "rean_retrained": (retrained, bundles.released, bundles.released)}
+    found = protocols(bundles.patient, bundles.record, bundles.start, bundles.rows("train"),
+                      bundles.rows("test"))
     return {
-        "protocol": protocol,
-        "clean": rate(attacker, bundles.clean, bundles.clean),
-        "rean": rate(attacker, bundles.clean, bundles.released),
-        "rean_retrained": rate(retrained, bundles.released, bundles.released),
-    }
+        protocol: {
+            name: identification_rate(network.embed(enrolled[gallery]), bundles.patient[gallery],
+                                      network.embed(probes[probe]), bundles.patient[probe])
+            for name, (network, enrolled, probes) in pairs.items()}
+        for protocol, (gallery, probe) in found.items()}
 
 
 def _membership(bundles: Bundles) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from common.results import Estimate, mean_estimate
 
 Ints = NDArray[np.int64]
-SESSION_GAP = 240.0  # s between gallery and probe of one record
+SESSION_GAP = 256.0  # s between starts: four minutes between windows of up to 16 s
 
 
 def closed_set(scores: NDArray[np.float64], identity: Ints, patient: Ints) -> Estimate:
@@ -28,31 +28,34 @@ def closed_set(scores: NDArray[np.float64], identity: Ints, patient: Ints) -> Es
     return mean_estimate(hit, patient[known], chance=1 / scores.shape[1])
 
 
-def protocol_rows(patient: Ints, record: Ints, start: NDArray[np.float64], gallery: Ints,
-                  probe: Ints) -> tuple[Ints, Ints, str]:
-    """Gallery and probe rows under the strictest protocol that the recordings allow.
+def protocols(patient: Ints, record: Ints, start: NDArray[np.float64], gallery: Ints,
+              probe: Ints) -> dict[str, tuple[Ints, Ints]]:
+    """Gallery and probe rows of each protocol that the recordings allow.
 
-    Where at least half of the patients have probes from a record without gallery windows, only
-    those probes count ("different records"); otherwise probes at least four minutes after the
-    patient's last gallery window of the same record ("same session").
+    "different records" takes the probes whose record has no gallery window. Patients without any
+    are probed in the "same session", at least four minutes after their last gallery window.
+
+    Args:
+        patient: of each window, [n].
+        record: of each window, [n].
+        start: of each window in its record, s, [n].
+        gallery: rows that may be enrolled.
+        probe: rows that may be probes.
     """
-    enrolled = {(p, r) for p, r in zip(patient[gallery], record[gallery], strict=True)}
-    other = np.array([(p, r) not in enrolled
-                      for p, r in zip(patient[probe], record[probe], strict=True)], dtype=bool)
-    if len(np.unique(patient[probe][other])) * 2 >= len(np.unique(patient[probe])):
-        return gallery, probe[other], "different records"
-    last: dict[tuple[int, int], float] = {}
-    for row in gallery:
-        key = (int(patient[row]), int(record[row]))
-        last[key] = max(last.get(key, -np.inf), float(start[row]))
-    # Enrolment stops early enough that no probe is near: cut the gallery, not the probes.
+    enrolled = set(zip(patient[gallery], record[gallery], strict=True))
+    other = np.array([key not in enrolled
+                      for key in zip(patient[probe], record[probe], strict=True)], dtype=bool)
+    single = ~np.isin(patient[probe], patient[probe][other])
     first: dict[tuple[int, int], float] = {}
-    for row in probe:
+    for row in probe[single]:
         key = (int(patient[row]), int(record[row]))
         first[key] = min(first.get(key, np.inf), float(start[row]))
+    # Enrolment stops early enough that no probe is near: cut the gallery, not the probes.
     far = np.array([start[row] <= first.get((int(patient[row]), int(record[row])), np.inf)
                     - SESSION_GAP for row in gallery], dtype=bool)
-    return gallery[far], probe, "same session"
+    found = {"different records": (gallery, probe[other]),
+             "same session": (gallery[far], probe[single])}
+    return {name: rows for name, rows in found.items() if len(rows[1])}
 
 
 def identification_rate(gallery: NDArray[np.float32], gallery_patient: Ints,

@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from common.audits.membership import loss_gap
-from common.audits.reidentification import closed_set, identification_rate, protocol_rows
+from common.audits.reidentification import closed_set, identification_rate, protocols
 from common.audits.utility import decided, diagnosis, prd
 from common.results import clustered_bootstrap, mean_estimate
 
@@ -55,15 +55,19 @@ def test_identification_by_cosine():
 
 
 def test_gallery_and_probe_never_share_a_moment():
-    start = np.arange(0, 1600, 8.0)
-    patient, record = np.zeros(200, int), np.zeros(200, int)
-    gallery, probe, name = protocol_rows(patient, record, start, np.arange(140),
-                                         np.arange(170, 200))
-    assert name == "same session"
-    assert start[probe].min() - start[gallery].max() >= 240
-    record[170:] = 1
-    _, _, name = protocol_rows(patient, record, start, np.arange(140), np.arange(170, 200))
-    assert name == "different records"
+    start = np.tile(np.arange(0, 1600, 8.0), 2)
+    patient, record = np.repeat([0, 1], 200), np.repeat([0, 1], 200)
+    gallery = np.r_[np.arange(140), 200 + np.arange(140)]
+    probe = np.r_[np.arange(170, 200), 200 + np.arange(170, 200)]
+    found = protocols(patient, record, start, gallery, probe)
+    assert set(found) == {"same session"}
+    enrolled, probed = found["same session"]
+    assert start[probed].min() - (start[enrolled].max() + 8) >= 240
+    record[370:] = 2  # the second patient's probes come from a record of their own
+    found = protocols(patient, record, start, gallery, probe)
+    assert set(patient[found["different records"][1]]) == {1}
+    assert set(patient[found["same session"][1]]) == {0}
+    assert len(found["different records"][0]) == len(gallery)
 
 
 def test_membership_finds_a_gap_and_finds_none_where_there_is_none():
