@@ -29,7 +29,7 @@ def loss_gap(loss: Floats, member: NDArray[np.bool_], patient: NDArray[np.int64]
     """
     names = np.unique(patient)
     mean = np.array([loss[patient == name].mean() for name in names])
-    inside = np.array([bool(member[patient == name][0]) for name in names])
+    inside = np.array([bool(member[patient == name][0]) for name in names], dtype=bool)
     generator = np.random.default_rng(0)
     weights = np.ones((1 + _RESAMPLES, len(names)))
     for group in (inside, ~inside):

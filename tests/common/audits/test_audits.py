@@ -70,6 +70,14 @@ def test_gallery_and_probe_never_share_a_moment():
     assert len(found["different records"][0]) == len(gallery)
 
 
+def test_membership_without_windows_or_without_non_members_is_unknown():
+    nothing = np.zeros(0)
+    assert math.isnan(loss_gap(nothing, nothing.astype(bool), nothing.astype(int)).value)
+    assert math.isnan(loss_gap(np.ones(2), np.ones(2, bool), np.arange(2)).value)
+    one = loss_gap(np.array([1.0, 2.0, 3.0]), np.array([True, True, False]), np.arange(3))
+    assert one.value == 1 and math.isnan(one.low)
+
+
 def test_membership_finds_a_gap_and_finds_none_where_there_is_none():
     patient = np.repeat(np.arange(20), 10)
     member = patient < 10
