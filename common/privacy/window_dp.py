@@ -11,6 +11,7 @@ Importing this module imports Opacus, which takes seconds: import it where train
 from __future__ import annotations
 
 import math
+import warnings
 
 from opacus.grad_sample import GradSampleModule
 from opacus.optimizers import DPOptimizer
@@ -21,6 +22,10 @@ from torch.optim import Optimizer
 
 from common.errors import InputError
 from common.privacy.noise import standard_gaussian
+
+
+# Opacus hooks the first layer, whose input needs no gradient; torch warns of that at every step.
+warnings.filterwarnings("ignore", message="Full backward hook is firing")
 
 
 class PrivateStep(DPOptimizer):  # type: ignore[misc]  # opacus ships no types
