@@ -23,7 +23,6 @@ from torch.optim import Optimizer
 from common.errors import InputError
 from common.privacy.noise import standard_gaussian
 
-
 # Opacus hooks the first layer, whose input needs no gradient; torch warns of that at every step.
 warnings.filterwarnings("ignore", message="Full backward hook is firing")
 
