@@ -50,6 +50,7 @@ class Bars:
         if not self.console.is_terminal:
             self.console.print(f"{time.monotonic() - self.started:6.1f} s  {text}  {left}",
                                soft_wrap=True, highlight=False)
+            self.console.file.flush()  # a pipe or a log file would show it minutes late
 
     def _spent(self) -> str:
         """Largest epsilon per window over the ledgers, where the run is private."""
