@@ -78,6 +78,9 @@ def simulate(
             run(folder.resolve(), settings, data_dir.resolve(), bars)
     except KeyboardInterrupt:
         console.print(f"interrupted; go on with: fedrean simulate resume={folder}")
+        sys.stdout.flush()
+        if settings.engine == "ray":
+            os._exit(130)  # Flower's threads may wait for ever for a worker that Ctrl-C ended
         raise typer.Exit(130) from None
     if as_json:
         print((folder / "metrics.json").read_text())
@@ -151,9 +154,10 @@ def show(metrics: dict[str, Any]) -> None:
 
     table = Table(title="What an attacker can do, and what is left of the diagnosis",
                   caption="second line: 95 % interval over patients", box=box.HORIZONTALS,
-                  padding=0, show_lines=True)
+                  show_edge=False, padding=0, show_lines=True)
     for title in HEADER:
-        table.add_column(title, min_width={"": 14, "PRD %": 5}.get(title, 9))
+        wide = {"": 12, "PRD %": 5, "AUROC frozen": 10, "AUROC indep.": 10}.get(title, 9)
+        table.add_column(title, width=wide, overflow="fold")  # 80 columns in all
     for name, leaves in result_rows(metrics):
         cells = [cell(leaf, "\n") if leaf else "" for leaf in leaves]
         table.add_row(name, *cells[:-1], cells[-1].split("\n")[0])

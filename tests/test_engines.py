@@ -75,12 +75,12 @@ def test_ctrl_c_leaves_a_resumable_run_and_no_process(consortium, tmp_path):
          "engine=ray", "--run-dir", str(run), "--data-dir", str(consortium.parent / "engines")],
         cwd=tmp_path, env={**os.environ, "FEDREAN_TEST": str(run)}, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 240
     while not (run / "checkpoints" / "diagnosis-1.safetensors").exists():
         assert child.poll() is None and time.monotonic() < deadline
         time.sleep(0.1)
     os.killpg(child.pid, signal.SIGINT)  # as a terminal does
-    output, _ = child.communicate(timeout=60)
+    output, _ = child.communicate(timeout=120)
     assert child.returncode == 130 and f"resume={run}" in output, output
     assert "Traceback" not in output, output
     for _ in range(100):
