@@ -224,7 +224,7 @@ def test_a_failure_leaves_the_old_folder(tmp_path: Path, monkeypatch: pytest.Mon
         raise OSError("disk full")
 
     monkeypatch.setattr(synthetic, "tables", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(InputError, match="disk full"):
         write_consortium(tmp_path, CohortSettings(2, 1.0, 9), ["ltdb"])
     assert contents(tmp_path) == before
     assert [p.name for p in tmp_path.iterdir()] == ["ltdb"]
