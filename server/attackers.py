@@ -108,7 +108,10 @@ def train_attacker(bundles: Bundles, windows: Windows, settings: Settings, kept:
         return (masked_loss(identity, b["identity"]) + 0.3 * masked_loss(sex, b["sex"])
                 + 0.3 * masked_loss(age, b["age"]))
 
-    _fit(attacker, settings, kept, len(rows), settings.audit.steps, fetch, loss)
+    steps = settings.audit.steps
+    if start:  # half as many again on top of the clean attacker's
+        steps = max(1, steps // 2)
+    _fit(attacker, settings, kept, len(rows), steps, fetch, loss)
     return attacker
 
 
@@ -124,8 +127,6 @@ def train_independent(bundles: Bundles, settings: Settings, kept: Path) -> Class
         return {"x": torch.from_numpy(bundles.clean[rows[i]]).to(device),
                 "allowed": torch.from_numpy(bundles.allowed[rows[i]].astype(np.int64)).to(device)}
 
-    # Four classes need fewer steps than many patients, and each step costs twice as much.
-    steps = max(1, settings.audit.steps // 2)
-    _fit(network, settings, kept, len(rows), steps, fetch,
+    _fit(network, settings, kept, len(rows), settings.audit.steps, fetch,
          lambda net, b: allowed_loss(net(b["x"]), b["allowed"]))
     return network
