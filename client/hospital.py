@@ -31,7 +31,6 @@ from common.training import (
     device_of,
     masked_loss,
     seed_from,
-    shifted,
 )
 
 
@@ -231,14 +230,8 @@ class Hospital:
         row = self.ledger.charge(self.run, stage, number, "window" if spend else "none", spend,
                                  privacy.delta, inputs, privacy.cap or privacy.epsilon)
         seed = seed_from(self.settings, self.site, stage, number)
-        generator = np.random.default_rng(seed + 1)
-
-        def fetch(i: Indices) -> dict[str, Tensor]:
-            batch = self.fetch(rows[i])
-            return batch if stage == "anonymizer" else shifted(batch, generator)
-
-        local = LocalRound(network, fetch, self.loss(stage, number), len(rows), training, number,
-                           seed)
+        local = LocalRound(network, lambda i: self.fetch(rows[i]), self.loss(stage, number),
+                           len(rows), training, number, seed, shift=stage != "anonymizer")
         loss = train_privately(local, spend, privacy.clip) if spend else train_plainly(local)
         return row, loss
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import nn
 
 from common.config import Training
 from common.privacy.accounting import Spend
 from common.privacy.noise import poisson_indices
-from common.training import Fetch, Indices, Loss, Schedule, shuffled, train
+from common.training import Fetch, Indices, Loss, Schedule, shifted, shuffled, train
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class LocalRound:
         training: of the stage.
         number: of the round in the stage, from 1.
         seed: of everything that is not private.
+        shift: rotate windows in time, as classifiers are trained.
     """
 
     network: nn.Module
@@ -35,11 +37,16 @@ class LocalRound:
     training: Training
     number: int
     seed: int
+    shift: bool
 
     def optimizer(self) -> torch.optim.Optimizer:
         """AdamW, new in each round, as federated averaging leaves no state behind."""
         return torch.optim.AdamW(self.network.parameters(), lr=self.training.lr,
                                  weight_decay=self.training.weight_decay)
+
+    def batch(self, generator: np.random.Generator) -> Fetch:
+        """Fetch windows, rotated by the generator's shifts where the stage wants them."""
+        return lambda i: shifted(self.fetch(i), generator) if self.shift else self.fetch(i)
 
     def schedule(self, steps: int) -> Schedule:
         """The part of the stage's schedule that this round trains."""
@@ -58,7 +65,8 @@ def train_plainly(local: LocalRound) -> float:
     torch.manual_seed(local.seed)
     steps = -(-local.n // training.batch) * training.epochs
     batches = shuffled(local.n, training.batch, training.epochs, local.seed)
-    return train(local.network, local.optimizer(), batches, local.fetch, local.loss,
+    return train(local.network, local.optimizer(), batches,
+                 local.batch(np.random.default_rng(local.seed + 1)), local.loss,
                  local.schedule(steps))
 
 
@@ -66,10 +74,14 @@ def train_privately(local: LocalRound, spend: Spend, clip: float) -> float:
     """Train with DP-SGD per window on Poisson batches; the mean loss, which must not leave."""
     from common.privacy.window_dp import privatise, skip_forward  # seconds: Opacus
 
-    torch.seed()  # stochastic depth must not be predictable either
+    # A window's place in the batch decides its shift and its stochastic depth. Were these known,
+    # leaving one window out would visibly change the gradients of all after it, and clipping
+    # would bound nothing; drawn in secret and alike for all, they add no sensitivity.
+    torch.seed()
+    secret = np.random.default_rng()  # from the operating system
     module, optimizer = privatise(local.network, local.optimizer(), sigma=spend.sigma, clip=clip,
                                   expected_batch=spend.q * local.n)
-    return train(module, optimizer, _poisson(local.n, spend), local.fetch, local.loss,
+    return train(module, optimizer, _poisson(local.n, spend), local.batch(secret), local.loss,
                  local.schedule(spend.steps), skip_forward)
 
 

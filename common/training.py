@@ -61,7 +61,7 @@ def shifted(batch: dict[str, Tensor], generator: np.random.Generator) -> dict[st
 
     A window starts anywhere in the heart's cycle, so this shows a classifier more of the same
     patient: it takes the ViT's identification of held-out windows from .80 to .92 on the embedded
-    cohort. It is applied to each window alone, which leaves per-window clipping intact.
+    cohort. In a private step the generator must be secret: see client/local_round.py.
     """
     x = batch["x"]  # (B, leads, L)
     count, leads, length = x.shape
