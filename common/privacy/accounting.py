@@ -147,7 +147,7 @@ def _plan_epsilon(
 def _compose(history: list[tuple[float, float, int]], delta: float, coarse: bool = False) -> float:
     """Return Opacus's epsilon for entries of (sigma, q, steps); infinity where it has no bound.
 
-    Whole orders alone (coarse) are forty times faster and give an upper bound.
+    Whole orders alone (coarse) are some fifteen times faster and give an upper bound.
     """
     from opacus.accountants import RDPAccountant
     from opacus.accountants.analysis.rdp import get_privacy_spent

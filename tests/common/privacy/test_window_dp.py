@@ -138,9 +138,18 @@ def test_frozen_parameters_stay() -> None:
     assert torch.equal(net[0].weight, before)
 
 
+class Buffered(nn.Linear):
+    """A trainable layer with a running statistic, which no accountant covers."""
+
+    def __init__(self) -> None:
+        super().__init__(2, 2)
+        self.register_buffer("mean", torch.zeros(2))
+
+
 @pytest.mark.parametrize(
     ("net", "reason"),
     [
+        (nn.Sequential(Buffered()), "buffers"),
         (nn.Sequential(nn.Conv1d(2, 4, 3), nn.BatchNorm1d(4)), "BatchNorm"),
         (nn.MultiheadAttention(4, 2), "MultiheadAttention"),
         (nn.Linear(2, 2).eval(), "training mode"),
