@@ -14,7 +14,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 
 from common.errors import UpdateError
-from common.protocol import ARRAYS, ERRORS, METRICS, REPLY
+from common.protocol import ARRAYS, ERRORS, METRICS, NUM_EXAMPLES, REPLY
 
 
 class NoDataError(UpdateError):
@@ -106,6 +106,9 @@ class SitewiseFedAvg(FedAvg):
         missing = {ARRAYS, METRICS} - set(message.content)
         if missing:
             return f"a reply without {', '.join(sorted(missing))}"
+        declared = message.content.metric_records[METRICS].get(NUM_EXAMPLES)
+        if not isinstance(declared, int) or declared < 1:
+            return f"it declares {declared} training windows, at least 1 is needed"
         record = message.content.array_records[ARRAYS]
         arrays = {name: array.numpy() for name, array in record.items()}
         shapes = {name: array.shape for name, array in arrays.items()}

@@ -1,12 +1,17 @@
 """Whole runs, as small as they can be: they show that the parts fit, not that networks learn."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 import wfdb
 
+from client.hospital import Hospital
 from client.ledger import Ledger
+from common.anonymizers.rean import prd
+from common.ecg.windows import Store
 from server.overrides import compose_settings
 from server.run_directory import create_run, open_run
 from simulations.consortium import run
@@ -71,6 +76,21 @@ def test_release_reads_back_as_wfdb_and_tells_no_name(federated):
         assert record.fs == 50 and record.units == ["NU"]
         values = record.p_signal[np.isfinite(record.p_signal)]
         assert values.min() >= -0.081 and values.max() <= 1.081
+
+
+def test_distortion_weights_of_rean_grow_over_the_rounds(federated, data, tmp_path):
+    folder, _ = federated
+    settings = open_run(folder)
+    settings = replace(settings, anonymizer=replace(settings.anonymizer, rounds=4))
+    state = next((folder / "hospitals" / "mitdb").iterdir())
+    store = Store.open(next((data / "stores").glob("mitdb-*")))
+    hospital = Hospital("mitdb", store, state.parent, tmp_path / "ledger", settings, state.name)
+    batch = hospital.fetch(hospital.usable("anonymizer")[:4])
+    x, rean = batch["x"], settings.rean
+    y = x + rean.bound * torch.tanh(torch.ones_like(x))
+    full = rean.prd * prd(x, y) / 100 + rean.l1 * (y - x).abs().flatten(1).mean(1)
+    first, last = (hospital.loss("anonymizer", n)(torch.ones_like, batch) for n in (1, 4))
+    torch.testing.assert_close(last - first, 0.75 * full)
 
 
 def test_reserved_patients_are_in_no_training(federated):

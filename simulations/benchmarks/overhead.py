@@ -52,29 +52,31 @@ def main() -> None:
         sites, _ = prepare_sites(settings, folder, lambda *_: None)
         table = Table(title=f"{len(sites)} hospitals, 2 rounds of 3 epochs, median of "
                             f"{arguments.repeats}")
-        for title in ("stage", "bare loop s", "federation s", "ratio", "allowed"):
+        for title in ("stage", "bare loop s", "federation s", "ratio", "CPU ratio", "allowed"):
             table.add_column(title)
         for stage in STAGES:
             bare, ours = measure(stage, settings, sites, folder, arguments.repeats)
-            table.add_row(stage, f"{bare:.2f}", f"{ours:.2f}", f"{ours / bare:.3f}",
+            table.add_row(stage, f"{bare[0]:.2f}", f"{ours[0]:.2f}",
+                          *(f"{b / a:.3f}" for a, b in zip(bare, ours, strict=True)),
                           f"{MAX_RATIO}")
         Console().print(table)
 
 
 def measure(stage: Stage, settings: Settings, sites: list[Site], folder: Path,
-            repeats: int) -> tuple[float, float]:
-    """Median seconds of the bare loop and of the federation."""
-    taken: tuple[list[float], list[float]] = ([], [])
+            repeats: int) -> tuple[list[float], list[float]]:
+    """Median (wall, CPU) seconds of the bare loop and of the federation."""
+    taken: tuple[list[tuple[float, float]], list[tuple[float, float]]] = ([], [])
     for number in range(repeats + 1):  # the first pair warms caches and is dropped
         run = folder / f"{stage}-{number}"
         ways: tuple[Callable[[], None], ...] = (
             bare_loop(stage, settings, sites, run / "bare"),
             federation(stage, settings, sites, run / "ours"))
         for times, way in zip(taken, ways, strict=True):
-            started = time.perf_counter()
+            wall, cpu = time.perf_counter(), time.process_time()
             way()
-            times.append(time.perf_counter() - started)
-    bare, ours = (statistics.median(times[1:]) for times in taken)
+            times.append((time.perf_counter() - wall, time.process_time() - cpu))
+    bare, ours = ([statistics.median(column) for column in zip(*times[1:], strict=True)]
+                  for times in taken)
     return bare, ours
 
 

@@ -38,6 +38,8 @@ def test_weighted_mean_in_any_reply_order():
     (lambda: reply("b", float("inf")), "not finite: w"),
     (lambda: reply("b", 1.0, shape=(3,)), "(3,)"),
     (lambda: reply("b", 1.0, error="budget"), "privacy cap"),
+    (lambda: reply("b", 1.0, examples=-1), "declares -1"),
+    (lambda: reply("b", 1.0, examples=0), "declares 0"),
 ])
 def test_unusable_replies_are_named_and_the_round_goes_on(bad, words):
     arrays, lines = aggregate(reply("a", 0.5), bad())
