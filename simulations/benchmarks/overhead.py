@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import logging
 import statistics
 import tempfile
 import time
@@ -43,6 +44,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
+    logging.getLogger("flwr").setLevel(logging.ERROR)
     settings = compose_settings([
         f"threads={arguments.threads}", "device=cpu",
         *(f"{stage}.{what}={n}" for stage in STAGES for what, n in (("rounds", 2), ("epochs", 3)))])
