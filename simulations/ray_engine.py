@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import MethodType
 
+import ray
 import torch
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
@@ -31,7 +32,9 @@ def run_on_ray(app: ClientApp, nodes: int, settings: Settings,
                main: Callable[[Grid], None]) -> None:
     """Run `main` on a grid of `nodes` hospitals, node i with `partition-id` i.
 
-    What main raises, KeyboardInterrupt too, is raised here; Ray's processes end in any case.
+    What main raises is raised here. Flower runs in a thread of its own: in the main thread it
+    would now and then swallow Ctrl-C. After a KeyboardInterrupt Ray's processes are gone, but
+    threads of Flower may be left that wait for ever; the command line exits without them.
     """
     outcome: list[BaseException] = []
     stop = threading.Event()
@@ -44,14 +47,23 @@ def run_on_ray(app: ClientApp, nodes: int, settings: Settings,
         except BaseException as error:
             outcome.append(error)
 
-    with _quiet():
+    def simulate() -> None:
         try:
             run_simulation(server, app, nodes, backend_config=_resources(nodes, settings))
-        except BaseException:
-            if not outcome:  # otherwise Ray failed because main did
-                raise
-        finally:
+        except BaseException as error:  # where main failed first, Ray failed because of it
+            outcome.append(error)
+
+    with _quiet():
+        flower = threading.Thread(target=simulate, daemon=True)
+        flower.start()
+        try:
+            while flower.is_alive():
+                flower.join(0.2)
+        except KeyboardInterrupt:
             stop.set()
+            ray.shutdown()
+            flower.join(10)
+            raise
     if outcome:
         raise outcome[0]
 
