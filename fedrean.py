@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
@@ -22,6 +22,9 @@ os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
 
 from common.errors import FedreanError, InputError  # noqa: E402
+
+if TYPE_CHECKING:
+    from common.config import Settings
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
                   rich_markup_mode=None,  # brackets of overrides are not markup
@@ -57,22 +60,11 @@ def simulate(
     rean.bound=0.05 seed=1              any single setting
     resume=runs/20261130-101500         after Ctrl-C; without privacy the same numbers
     """
-    from server.overrides import compose_settings
-    from server.run_directory import create_run, open_run
     from simulations.consortium import run
     from simulations.progress import Bars
 
     logging.getLogger("flwr").setLevel(logging.ERROR)  # Flower sets its own level on import
-
-    words = overrides or []
-    resumed = [word.removeprefix("resume=") for word in words if word.startswith("resume=")]
-    if resumed and len(words) > 1:
-        raise InputError(f"resume={resumed[0]} takes the settings of that run; "
-                         f"{len(words) - 1} more overrides were given, 0 are allowed")
-    folder = Path(resumed[0] if resumed else run_dir or f"runs/{time.strftime('%Y%m%d-%H%M%S')}")
-    settings = open_run(folder) if resumed else compose_settings(words)
-    if not resumed:
-        create_run(folder, settings)
+    folder, settings = _begin(overrides or [], run_dir)
     try:
         with Bars(settings, console if not as_json else Console(stderr=True), folder) as bars:
             run(folder.resolve(), settings, data_dir.resolve(), bars)
@@ -87,6 +79,24 @@ def simulate(
     else:
         show(json.loads((folder / "metrics.json").read_text()))
         console.print(f"report: {folder / 'report.html'}", soft_wrap=True)
+
+
+def _begin(words: list[str], run_dir: str) -> tuple[Path, Settings]:
+    """The run directory, new or resumed, and its settings."""
+    from server.overrides import compose_settings
+    from server.run_directory import create_run, open_run
+
+    resumed = [word.removeprefix("resume=") for word in words if word.startswith("resume=")]
+    if not resumed:
+        settings = compose_settings(words)
+        folder = Path(run_dir or f"runs/{time.strftime('%Y%m%d-%H%M%S')}")
+        create_run(folder, settings)
+        return folder, settings
+    if len(words) > 1:
+        raise InputError(f"resume={resumed[0]} takes the settings of that run; "
+                         f"{len(words) - 1} more overrides were given, 0 are allowed")
+    folder = Path(resumed[0])
+    return folder, open_run(folder)
 
 
 @app.command()

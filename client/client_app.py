@@ -37,69 +37,72 @@ from common.protocol import (
 
 log = logging.getLogger("fedrean.client")
 NodeOf = Callable[[Context], Node]
+Work = Callable[[RecordDict, Hospital, Node], RecordDict]
 
 
 def make_client_app(node_of: NodeOf) -> ClientApp:
     """A ClientApp whose paths come from `node_of`, never from the wire."""
     app = ClientApp()
 
-    def guarded(message: Message, context: Context,
-                work: Callable[[Hospital, Node], RecordDict]) -> Message:
-        node, site = None, ""
-        try:
-            node = node_of(context)
-            site = node.site
-            content = work(_hospital(node, message.content.config_records[CONFIG]), node)
-            content[REPLY] = ConfigRecord({"site": site, "error": ""})
-        except Exception as error:
-            code = _code(error)
-            level = logging.INFO if code == "no-windows" else logging.ERROR  # the report names it
-            log.log(level, "%s: %s", site, error, exc_info=code == "internal")
-            if node:
-                _note(Path(node.state), error)
-            content = RecordDict({REPLY: ConfigRecord({"site": site, "error": code})})
-        return Message(content, reply_to=message)
+    def answering(work: Work) -> Callable[[Message, Context], Message]:
+        return lambda message, context: _answer(message, work, lambda: node_of(context))
 
-    @app.train()
-    def train(message: Message, context: Context) -> Message:
-        def work(hospital: Hospital, node: Node) -> RecordDict:
-            config, arrays = message.content.config_records[CONFIG], message.content.array_records
-            number = int(str(config["server-round"])) + int(str(config["offset"]))
-            stage = str(config["stage"])
-            if stage not in STAGES:
-                raise InputError(f"stage is {stage!r}; allowed: {', '.join(STAGES)}")
-            update = hospital.train_round(stage, number, arrays[ARRAYS].to_torch_state_dict())
-            metrics: dict[str, Any] = {NUM_EXAMPLES: update.examples}
-            if hospital.settings.privacy.unit == "none":
-                metrics["loss"] = update.loss  # private otherwise: see common/protocol.py
-            return RecordDict({ARRAYS: ArrayRecord(update.state), METRICS: MetricRecord(metrics)})
-
-        return guarded(message, context, work)
-
-    @app.query(FREEZE)
-    def freeze(message: Message, context: Context) -> Message:
-        def work(hospital: Hospital, node: Node) -> RecordDict:
-            for stage in CLASSIFIER_STAGES:
-                hospital.freeze(stage, message.content.array_records[stage].to_torch_state_dict())
-            return RecordDict()
-
-        return guarded(message, context, work)
-
-    @app.query(RELEASE)
-    def release(message: Message, context: Context) -> Message:
-        def work(hospital: Hospital, node: Node) -> RecordDict:
-            from client.release import export_bundle, write_release
-
-            arrays = message.content.array_records[ARRAYS]
-            hospital.freeze("anonymizer", arrays.to_torch_state_dict())
-            write_release(hospital)
-            if node.export:
-                export_bundle(hospital, Path(node.export))
-            return RecordDict()
-
-        return guarded(message, context, work)
-
+    app.train()(answering(_train))
+    app.query(FREEZE)(answering(_freeze))
+    app.query(RELEASE)(answering(_release))
     return app
+
+
+def _answer(message: Message, work: Work, node_of: Callable[[], Node]) -> Message:
+    """Do a message's work; an exception becomes a code in the reply and a line in the log."""
+    node, site = None, ""
+    try:
+        node = node_of()
+        site = node.site
+        content = work(message.content, _hospital(node, message.content.config_records[CONFIG]),
+                       node)
+        content[REPLY] = ConfigRecord({"site": site, "error": ""})
+    except Exception as error:
+        code = _code(error)
+        level = logging.INFO if code == "no-windows" else logging.ERROR  # the report names it
+        log.log(level, "%s: %s", site, error, exc_info=code == "internal")
+        if node:
+            _note(Path(node.state), error)
+        content = RecordDict({REPLY: ConfigRecord({"site": site, "error": code})})
+    return Message(content, reply_to=message)
+
+
+def _train(content: RecordDict, hospital: Hospital, node: Node) -> RecordDict:
+    """One round of a stage."""
+    config = content.config_records[CONFIG]
+    number = int(str(config["server-round"])) + int(str(config["offset"]))
+    stage = str(config["stage"])
+    if stage not in STAGES:
+        raise InputError(f"stage is {stage!r}; allowed: {', '.join(STAGES)}")
+    received = content.array_records[ARRAYS].to_torch_state_dict()
+    update = hospital.train_round(stage, number, received)
+    metrics: dict[str, Any] = {NUM_EXAMPLES: update.examples}
+    if hospital.settings.privacy.unit == "none":
+        metrics["loss"] = update.loss  # private otherwise: see common/protocol.py
+    return RecordDict({ARRAYS: ArrayRecord(update.state), METRICS: MetricRecord(metrics)})
+
+
+def _freeze(content: RecordDict, hospital: Hospital, node: Node) -> RecordDict:
+    """Keep the four trained classifiers."""
+    for stage in CLASSIFIER_STAGES:
+        hospital.freeze(stage, content.array_records[stage].to_torch_state_dict())
+    return RecordDict()
+
+
+def _release(content: RecordDict, hospital: Hospital, node: Node) -> RecordDict:
+    """Keep the anonymizer, write the release and, where the node has agreed, the audit bundle."""
+    from client.release import export_bundle, write_release
+
+    hospital.freeze("anonymizer", content.array_records[ARRAYS].to_torch_state_dict())
+    write_release(hospital)
+    if node.export:
+        export_bundle(hospital, Path(node.export))
+    return RecordDict()
 
 
 def _note(state: Path, error: Exception) -> None:

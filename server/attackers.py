@@ -43,7 +43,7 @@ class Attacker(nn.Module):
     def __init__(self, width: int, leads: int, patients: int) -> None:
         super().__init__()
         self.sizes = (patients, len(SEXES), len(AGE_BANDS))
-        self.classifier = Classifier(ResNet1D(width, leads), sum(self.sizes))
+        self.classifier = Classifier(ResNet1D(width, leads, nn.BatchNorm1d), sum(self.sizes))
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, leads, L] -> logits of identity, sex and age side by side."""

@@ -1,15 +1,13 @@
-"""InceptionTime: the independent diagnosis network, which sits in no loss.
+"""InceptionTime: the auditor's independent diagnosis network, which sits in no loss.
 
 Source: Ismail Fawaz et al. (2020): bottleneck, three kernels, max-pool branch, residual every
-three modules; here six modules, GroupNorm, and kernels for the strided stem's lower rate.
+three modules; here six modules, and kernels for the strided stem's lower rate.
 """
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-
-from common.models.resnet1d import norm
 
 
 class Inception(nn.Module):
@@ -22,7 +20,7 @@ class Inception(nn.Module):
             nn.Conv1d(filters, filters, k, padding=k // 2, bias=False) for k in (5, 11, 23)
         )
         self.pool = nn.Sequential(nn.MaxPool1d(3, 1, 1), nn.Conv1d(inputs, filters, 1, bias=False))
-        self.norm = norm(4 * filters)
+        self.norm = nn.BatchNorm1d(4 * filters)
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, C, L] -> [B, 4 * filters, L]."""

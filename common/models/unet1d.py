@@ -9,12 +9,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from common.models.resnet1d import norm
+from common.models.resnet1d import group_norm
 
 
 def _conv(inputs: int, outputs: int, stride: int = 1) -> nn.Sequential:
     return nn.Sequential(
-        nn.Conv1d(inputs, outputs, 7, stride, 3, bias=False), norm(outputs), nn.SiLU()
+        nn.Conv1d(inputs, outputs, 7, stride, 3, bias=False), group_norm(outputs), nn.SiLU()
     )
 
 
