@@ -127,13 +127,14 @@ class Hospital:
     def loss(self, stage: Stage, number: int) -> Loss:
         """The stage's loss of each window, (B,), in a round of it.
 
-        REAN's distortion weights grow to their full value over the rounds: at full weight from
+        REAN's distortion weights grow from 0 to their full value over the rounds: with them from
         the start, the residual falls to zero before it has found what hides a patient.
         """
         if stage == "diagnosis":
             return lambda net, b: allowed_loss(net(b["x"]), b["allowed"])
         if stage == "anonymizer":
-            share = number / self.settings.anonymizer.rounds
+            rounds = self.settings.anonymizer.rounds
+            share = (number - 1) / (rounds - 1) if rounds > 1 else 1.0
             frozen, rean = self.frozen(), self.settings.rean
             rean = replace(rean, prd=share * rean.prd, l1=share * rean.l1)
             return lambda net, b: rean_loss(net, b, frozen, rean)
