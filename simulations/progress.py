@@ -19,8 +19,11 @@ class Bars:
 
     def __init__(self, settings: Settings, console: Console, folder: Path) -> None:
         self.settings, self.console, self.folder = settings, console, folder
-        self.total = sum(settings.stage(stage).rounds for stage in STAGES)
-        self.done, self.hospitals = 0, 0
+        self.rounds = sum(settings.stage(stage).rounds for stage in STAGES)
+        self.hospitals = 0
+        self.here = 0  # rounds of the workflow that are done, those before a resumption included
+        self.earlier = 0  # rounds of other hospitals' workflows (training=local)
+        self.made = 0  # rounds that this process saw
         self.started, self.task = time.monotonic(), TaskID(0)
         self.bar = Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
                             TextColumn("{task.fields[left]}"), console=console,
@@ -28,7 +31,7 @@ class Bars:
 
     def __enter__(self) -> Bars:
         self.bar.start()
-        self.task = self.bar.add_task("preparing", total=self.total, left="")
+        self.task = self.bar.add_task("preparing", total=self.rounds, left="")
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
@@ -37,20 +40,34 @@ class Bars:
 
     def __call__(self, stage: str, number: int, rounds: int) -> None:
         """Show a finished round, or a step that has none."""
-        self.done += stage in STAGES
         if stage == "prepare":
             self.hospitals = rounds
-        left = ""
-        if stage in STAGES and self.done:
-            seconds = (time.monotonic() - self.started) / self.done * (self.total - self.done)
-            left = f"about {seconds:.0f} s of training left"
-        who = f", {self.hospitals} hospitals" if stage in STAGES else ""
+        left, who = "", ""
+        if stage in STAGES:
+            left = f"about {self._left(stage, number):.0f} s of training left"
+            who = f", {self.hospitals} hospital{'s' * (self.hospitals != 1)}"
         text = f"{stage} {number}/{rounds}{who}{self._spent()}" if rounds else stage
-        self.bar.update(self.task, completed=self.done, description=text, left=left)
+        self.bar.update(self.task, completed=self.earlier + self.here,
+                        total=self._total(), description=text, left=left)
         if not self.console.is_terminal:
             self.console.print(f"{time.monotonic() - self.started:6.1f} s  {text}  {left}",
                                soft_wrap=True, highlight=False)
             self.console.file.flush()  # a pipe or a log file would show it minutes late
+
+    def _total(self) -> int:
+        """Rounds of the whole run."""
+        local = self.settings.training == "local"
+        return self.rounds * (max(1, self.hospitals) if local else 1)
+
+    def _left(self, stage: str, number: int) -> float:
+        """Count a finished round; how long the others take at the pace so far, s."""
+        before = STAGES[: list[str](STAGES).index(stage)]
+        here = sum(self.settings.stage(other).rounds for other in before) + number
+        if here <= self.here:  # the next hospital begins
+            self.earlier += self.rounds
+        self.here, self.made = here, self.made + 1
+        pace = (time.monotonic() - self.started) / self.made
+        return pace * (self._total() - self.earlier - self.here)
 
     def _spent(self) -> str:
         """Largest epsilon per window over the ledgers, where the run is private."""
