@@ -25,8 +25,8 @@ def prose(leaf: Leaf) -> str:
 
 
 def _short(value: float) -> str:
-    """Three decimals for a share, two for a percentage, as a table of the field prints them."""
-    if abs(value) > 1:
+    """Three decimals for a share, two from 1 on, as a table of the field prints them."""
+    if abs(value) > 0.9995:
         return f"{value:.2f}"
     return f"{value:.3f}".replace("0.", ".", 1)
 
