@@ -8,6 +8,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from common.audits.utility import decided
 from common.protocol import ARRHYTHMIA_CLASSES
@@ -62,6 +63,7 @@ def curves(metrics: dict[str, Any]) -> str:
     for axes, (stage, losses) in zip(grid, shown.items(), strict=False):
         axes.plot(range(1, len(losses) + 1), losses, "o-", ms=3, color=RELEASED)
         axes.set(title=stage, xlabel="round", ylabel="loss")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     for axes in grid[len(shown):]:
         axes.axis("off")
     return _svg(figure)
