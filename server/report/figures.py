@@ -46,6 +46,7 @@ def trade_off(metrics: dict[str, Any]) -> str:
     axes.axhline(clean["reid"]["chance"], color="k", lw=0.8, ls=":", label="chance")
     axes.set(xlabel="macro-AUROC, independent network", ylabel="re-identified windows",
              ylim=(-0.03, 1.03))
+    axes.locator_params(axis="x", nbins=6)
     axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 1.25), ncols=2)
     return _svg(figure)
 
