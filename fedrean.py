@@ -13,6 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich import box
 from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+from rich.progress import Progress as RichProgress
 from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the packages beside this file
@@ -123,6 +131,31 @@ def report(folder: Annotated[Path, typer.Argument(metavar="RUN", help="Run direc
     else:
         show(metrics)
         console.print(f"report: {folder / 'report.html'}", soft_wrap=True)
+
+
+@data.command()
+def download(names: Annotated[list[str], typer.Argument(
+                 metavar="NAME...", help="mitdb, ltdb, incartdb, shdb-af, svdb or ecgiddb.")],
+             to: Annotated[Path, typer.Option(help="Folder that gets one folder a database.")]
+             = Path("data"),
+             mirror: Annotated[str, typer.Option(help="Server that lays files out as PhysioNet "
+                                                      "does.")] = "https://physionet.org") -> None:
+    """Fetch databases from PhysioNet, check every file, and write their hospital files.
+
+    What is there and right is not fetched again: after a cut, run the same command.
+    """
+    from common.ecg.databases import database_of
+    from common.ecg.download import download as fetch
+
+    databases = [database_of(name) for name in names]  # a wrong name stops it before any work
+    with RichProgress(TextColumn("{task.description}"), BarColumn(), DownloadColumn(),
+                      TransferSpeedColumn(), TimeRemainingColumn(), console=console) as bars:
+        task = bars.add_task("", total=None)
+        for database in databases:
+            file = fetch(database, to / database.slug, lambda name, done, total: bars.update(
+                task, description=name, completed=done, total=total), mirror)
+            console.print(f"{database.terms()}hospital file: {file}\n", soft_wrap=True,
+                          highlight=False)
 
 
 @data.command()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.config import Settings
-from common.ecg.databases import load_hospital
+from common.ecg.hospital_file import load_hospital
 from common.ecg.windows import Store, WindowSettings, prepare
 from common.errors import InputError
 

@@ -32,3 +32,7 @@ class BudgetError(FedreanError):
 
 class UpdateError(FedreanError):
     """A hospital's reply cannot be aggregated (wrong shape, not finite, or an error code)."""
+
+
+class DownloadError(FedreanError):
+    """Files of a database could not be fetched, or are not what the release says."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from common.config import Settings, settings_from
-from common.ecg.databases import load_hospital
+from common.ecg.hospital_file import load_hospital
 from common.errors import InputError
 from common.results import read_json, write_json
 

@@ -15,7 +15,7 @@ from client.client_app import make_client_app
 from client.hospital import check_leads
 from client.node import Node, window_settings
 from common.config import Settings
-from common.ecg.databases import load_hospital
+from common.ecg.hospital_file import load_hospital
 from common.ecg.synthetic import CohortSettings, write_consortium
 from common.ecg.windows import Store, pool, prepare
 from common.errors import InputError

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from common.audits.utility import decided
-from common.ecg.databases import load_hospital
+from common.ecg.hospital_file import load_hospital
 from common.ecg.store import summary
 from common.ecg.windows import WindowSettings, prepare
 from common.protocol import ARRHYTHMIA_CLASSES

@@ -14,7 +14,7 @@ import wfdb
 
 import fedrean
 from client.hospital import Hospital, digest
-from common.ecg.databases import load_hospital
+from common.ecg.hospital_file import load_hospital
 from common.ecg.windows import WindowSettings, prepare
 from common.errors import BudgetError
 from common.models.classifier import shared_state

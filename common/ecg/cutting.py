@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import resample_poly
 
-from common.ecg.databases import HospitalFile
 from common.ecg.demographics import demographics_of
+from common.ecg.hospital_file import HospitalFile
 from common.ecg.labels import label_windows
 from common.ecg.records import read_record
 from common.errors import InputError, RecordError

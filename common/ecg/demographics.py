@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 
-from common.ecg.databases import HospitalFile, table_path
+from common.ecg.hospital_file import HospitalFile, table_path
 from common.ecg.tables import column, read_table, row_of
 
 _SEXES = {"m": 0, "male": 0, "f": 1, "female": 1}

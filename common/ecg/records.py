@@ -13,7 +13,7 @@ import numpy as np
 import wfdb
 from numpy.typing import NDArray
 
-from common.ecg.databases import HospitalFile
+from common.ecg.hospital_file import HospitalFile
 from common.ecg.labels import Annotations
 from common.errors import RecordError
 

@@ -7,11 +7,12 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from common.ecg.databases import HospitalFile, table_path
+from common.ecg.hospital_file import HospitalFile, table_path
 from common.ecg.tables import column, read_table, row_of
 from common.errors import InputError
 
 RECORD_LISTS = ("RECORDS", "RECORDS.txt")
+_PATIENT = re.compile(r"^#.*\bpatient\s*[:#]?\s*(\w\S*)", re.IGNORECASE | re.MULTILINE)
 
 
 def files_below(folder: Path) -> list[Path]:
@@ -61,12 +62,14 @@ def patient_of(hospital: HospitalFile, records: Sequence[str]) -> dict[str, str]
     """The patient of every record.
 
     Raises:
-        InputError: the subject table lacks a record, or `same_patient` names none.
+        InputError: the subject table or a header lacks the patient, or `same_patient` names none.
     """
     if hospital.subjects == "record":
         patients = {record: record for record in records}
     elif hospital.subjects == "folder":
         patients = {record: Path(record).parent.as_posix() for record in records}
+    elif hospital.subjects == "header":
+        patients = {record: _stated(hospital, record) for record in records}
     else:
         rows = read_table(table_path(hospital, hospital.subjects))
         patients = {}
@@ -88,3 +91,16 @@ def patient_of(hospital: HospitalFile, records: Sequence[str]) -> dict[str, str]
         first = min(merged, key=_natural)
         patients = {r: first if p in merged else p for r, p in patients.items()}
     return patients
+
+
+def _stated(hospital: HospitalFile, record: str) -> str:
+    """The patient a header's comment names, as incartdb's "# patient 1"."""
+    try:
+        text = (hospital.path / f"{record}.hea").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return record  # cutting leaves it out and says why
+    found = _PATIENT.search(text)
+    if not found:
+        raise InputError(f"record {record}: its header names no patient; subjects is 'header', "
+                         "which needs a comment such as '# patient 1'")
+    return found[1]

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.ecg.cutting import Cut, WindowSettings, cut_record
-from common.ecg.databases import HospitalFile, table_path
 from common.ecg.demographics import age_band
+from common.ecg.hospital_file import HospitalFile, table_path
 from common.ecg.pooling import pool
 from common.ecg.splits import reserve_patients, split_parts
 from common.ecg.store import FORMAT, INDEX, Store, build_store, finish_store

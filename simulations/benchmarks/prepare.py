@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy.signal import resample_poly
 
-from common.ecg.databases import HospitalFile, load_hospital
+from common.ecg.hospital_file import HospitalFile, load_hospital
 from common.ecg.synthetic import CohortSettings, write_consortium
 from common.ecg.windows import WindowSettings, prepare
 

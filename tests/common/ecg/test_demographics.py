@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from common.ecg.databases import load_hospital
 from common.ecg.demographics import age_band, demographics_of
+from common.ecg.hospital_file import load_hospital
 from tests.common.ecg.made import write_hospital
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import wfdb
 
-from common.ecg.databases import HospitalFile, load_hospital
+from common.ecg.hospital_file import HospitalFile, load_hospital
 from common.ecg.labels import label_windows
 from common.ecg.records import read_record
 from common.errors import RecordError

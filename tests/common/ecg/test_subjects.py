@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from common.ecg.databases import load_hospital
+from common.ecg.hospital_file import load_hospital
 from common.ecg.subjects import list_records, patient_of
 from common.errors import InputError
 from tests.common.ecg.made import write_hospital
@@ -34,3 +35,19 @@ def test_folders_natural_order_and_leading_zeros(tmp_path: Path) -> None:
     (tmp_path / "RECORDS").write_text("../x\n")
     with pytest.raises(InputError, match=r"\.\./x"):
         list_records(merged)
+
+
+def test_patients_named_in_headers(consortium: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(consortium / "incartdb", tmp_path / "incartdb"))
+    file = folder / "hospital.yaml"
+    file.write_text(file.read_text().replace("subjects.csv", "header"))
+    hospital = load_hospital(file)
+    by_table = load_hospital(consortium / "incartdb" / "hospital.yaml")
+    records = list_records(hospital)
+    assert patient_of(hospital, records) == patient_of(by_table, records)
+    header = folder / "I01.hea"
+    header.write_text(header.read_text().replace("# patient 1", ""))
+    with pytest.raises(InputError, match="record I01: its header names no patient"):
+        patient_of(hospital, records)
+    header.unlink()
+    assert patient_of(hospital, records)["I01"] == "I01"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import wfdb
 
-from common.ecg.databases import HospitalFile, load_hospital
+from common.ecg.hospital_file import HospitalFile, load_hospital
 from common.ecg.windows import Store, WindowSettings, prepare
 from common.errors import InputError
 

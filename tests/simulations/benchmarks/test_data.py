@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common.ecg.databases import load_hospital
+from common.ecg.hospital_file import load_hospital
 from common.ecg.store import Store
 from common.ecg.windows import WindowSettings
 from common.errors import InputError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from common.ecg.databases import load_hospital
+from common.ecg.hospital_file import load_hospital
 from common.errors import InputError
 from tests.common.ecg.made import write_hospital
 
