@@ -74,6 +74,8 @@ def test_ctrl_c_leaves_a_resumable_run_and_no_process(consortium, tmp_path):
         [sys.executable, str(ROOT / "fedrean.py"), "simulate", *SMALL, f"hospitals=[{names}]",
          "engine=ray", "--run-dir", str(run), "--data-dir", str(consortium.parent / "engines")],
         cwd=tmp_path, env={**os.environ, "FEDREAN_TEST": str(run)}, start_new_session=True,
+        # A suite that was started in the background of a script inherits an ignored SIGINT.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     deadline = time.monotonic() + 240
     while not (run / "checkpoints" / "diagnosis-1.safetensors").exists():
