@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import wfdb
+from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
 from client.hospital import Hospital
@@ -20,6 +21,8 @@ from common.anonymizers.rean import ReanAnonymizer
 from common.protocol import CLASSIFIER_STAGES
 from common.results import write_json
 from common.training import predict
+
+_PIECE = 4096  # windows anonymized at a time: a store may be larger than memory
 
 
 def anonymizer_of(hospital: Hospital) -> ReanAnonymizer:
@@ -79,12 +82,13 @@ def export_bundle(hospital: Hospital, folder: Path) -> None:
     target, part = folder / hospital.site, folder / f"{hospital.site}.part"
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
-    clean = np.array(store.windows)
-    started = time.perf_counter()
-    released = anonymizer.anonymize(clean)
-    seconds = time.perf_counter() - started
+    clean = store.windows
     np.save(part / "clean.npy", clean)
-    np.save(part / "released.npy", released)
+    released = open_memmap(part / "released.npy", mode="w+", dtype=np.float32, shape=clean.shape)
+    started = time.perf_counter()
+    for first in range(0, len(clean), _PIECE):
+        released[first : first + _PIECE] = anonymizer.anonymize(clean[first : first + _PIECE])
+    seconds = time.perf_counter() - started
     np.save(part / "index.npy", store.index)
     np.save(part / "allowed.npy", hospital.allowed)
     np.save(part / "slot.npy", hospital.slot[store.index["patient"]])
