@@ -32,8 +32,8 @@ def run_on_ray(app: ClientApp, nodes: int, settings: Settings,
                main: Callable[[Grid], None]) -> None:
     """Run `main` on a grid of `nodes` hospitals, node i with `partition-id` i.
 
-    What main raises is raised here. Flower runs in a thread of its own: in the main thread it
-    would now and then swallow Ctrl-C. After a KeyboardInterrupt Ray's processes are gone, but
+    What main raises is raised here. Flower runs in a thread of its own, so that this one
+    is free to see Ctrl-C. After a KeyboardInterrupt Ray's processes are gone, but
     threads of Flower may be left that wait for ever; the command line exits without them.
     """
     outcome: list[BaseException] = []

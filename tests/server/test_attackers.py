@@ -5,9 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from common.config import Audit, Settings
-from server.attackers import train_attacker
+from common.models.classifier import build
+from common.models.inception_time import InceptionTime
+from common.protocol import STAGES
+from server.attackers import Attacker, train_attacker
 from server.bundles import Bundles
 
 
@@ -49,3 +53,12 @@ def test_who_retrains_goes_on_from_the_clean_attacker(tmp_path):
     far = train_attacker(bundles, bundles.released, slow, tmp_path / "b.safetensors")
     assert weights(near).numpy() == pytest.approx(weights(clean).numpy(), abs=1e-4)
     assert not np.allclose(weights(far), weights(clean), atol=1e-2)
+
+
+def test_only_the_auditors_networks_keep_batch_statistics():
+    def batch_norms(network):
+        return [m for m in network.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+
+    assert batch_norms(Attacker(4, 1, 3)) and batch_norms(InceptionTime(4, 1))
+    for stage in STAGES:
+        assert not batch_norms(build(stage, Settings(), 1, 2, 0))

@@ -185,6 +185,7 @@ def test_a_server_without_ranges_sends_all_again(physionet, tmp_path):
     physionet.ranges, physionet.cuts["100.dat"] = False, 1
     fetch(physionet, tmp_path / "to")
     assert same(physionet, tmp_path / "to")
+    assert [name for name, _ in physionet.asked].count("100.dat") == 2  # no third for a wrong sum
 
 
 def test_a_wrong_checksum_is_fetched_once_more_then_named(physionet, tmp_path):
