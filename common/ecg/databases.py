@@ -86,7 +86,9 @@ _ALL = (
         "ecgiddb", "1.0.0", "ECG-ID Database", _ODC_BY,
         "Lugovaya TS. Biometric human identification based on electrocardiogram. Master's thesis, "
         "Electrotechnical University LETI, Saint-Petersburg 2005.",
-        "leads: [[ECG I]]\nsubjects: folder\ndemographics: header\nlabels: none\n"),
+        # 11 records have lost their beginning in the release itself, and fail their own checksum.
+        "leads: [[ECG I]]\nsubjects: folder\ndemographics: header\nlabels: none\n"
+        "checksums: ignore\n"),
 )  # fmt: skip
 DATABASES = {database.slug: database for database in _ALL}
 

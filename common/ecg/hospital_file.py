@@ -1,4 +1,4 @@
-"""The hospital file: which WFDB records a hospital holds, whose they are, and what they state."""
+"""The hospital file: which records a hospital holds, whose they are, and what they state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import yaml
 from common.errors import InputError
 
 LABELS = ("beats+rhythm", "beats", "rhythm-comments", "none")
-_KEYS = ("name", "path", "leads", "subjects", "same_patient", "demographics", "labels")
+UNITS = ("mV", "uV", "V")
+_KEYS = ("name", "path", "records", "leads", "subjects", "same_patient", "demographics", "labels",
+         "sampling_rate", "unit", "checksums")
 _REQUIRED = ("name", "path", "leads", "subjects", "labels")
 
 
@@ -31,6 +33,11 @@ class HospitalFile:
         demographics: "header", "none", or a CSV of record, age and sex.
         labels: one of `LABELS`.
         file: the YAML file itself.
+        records: file that lists the records, one a line; empty: RECORDS, RECORDS.txt, or all.
+        sampling_rate: Hz, of CSV and Parquet records; 0 where there are none.
+        unit: of CSV and Parquet records, one of `UNITS`.
+        checksums: "header" leaves out a WFDB record whose samples do not have the checksum that
+            its header states; "ignore" takes it as it is.
     """
 
     name: str
@@ -41,6 +48,10 @@ class HospitalFile:
     demographics: str
     labels: str
     file: Path
+    records: str = ""
+    sampling_rate: float = 0.0
+    unit: str = "mV"
+    checksums: str = "header"
 
 
 def load_hospital(file: Path) -> HospitalFile:
@@ -61,24 +72,51 @@ def load_hospital(file: Path) -> HospitalFile:
     name = _text(file, values, "name")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
         raise InputError(f"{file}: name is {name!r}; allowed are 1 to 64 letters, digits, . _ -")
-    labels = _text(file, values, "labels")
-    if labels not in LABELS:
-        raise InputError(f"{file}: labels is {labels!r}; allowed is one of {', '.join(LABELS)}")
     hospital = HospitalFile(
         name=name,
         path=_folder(file, _text(file, values, "path")),
-        leads=_groups(file, "leads", values["leads"], 1),
+        leads=_groups(file, "leads", _plain_leads(values["leads"]), 1),
         subjects=_text(file, values, "subjects"),
         same_patient=_groups(file, "same_patient", values.get("same_patient", []), 2),
         demographics=_text(file, {"demographics": "none", **values}, "demographics"),
-        labels=labels,
+        labels=_one_of(file, values, "labels", LABELS),
         file=file,
+        records=_text(file, values, "records") if "records" in values else "",
+        sampling_rate=_rate(file, values),
+        unit=_one_of(file, values, "unit", UNITS),
+        checksums=_one_of(file, values, "checksums", ("header", "ignore")),
     )
     if not hospital.leads:
         raise InputError(f"{file}: leads is []; allowed is one list of names per lead, or more")
     _check_source(hospital, "subjects", ("record", "folder", "header"))
     _check_source(hospital, "demographics", ("header", "none"))
+    if hospital.records:
+        table_path(hospital, hospital.records)
     return hospital
+
+
+def _plain_leads(value: object) -> object:
+    """`[II, V1]` means `[[II], [V1]]`: two leads, without alternatives."""
+    return [[v] if isinstance(v, str) else v for v in value] if isinstance(value, list) else value
+
+
+def _rate(file: Path, values: Mapping[str, object]) -> float:
+    text = str(values.get("sampling_rate", "0"))
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = -1.0
+    if "sampling_rate" in values and not 1 <= rate <= 20000:
+        raise InputError(f"{file}: sampling_rate is {text!r}; allowed is 1 to 20000 Hz")
+    return rate
+
+
+def _one_of(file: Path, values: Mapping[str, object], key: str, words: tuple[str, ...]) -> str:
+    """A key that may be absent, which means the first word."""
+    value = values.get(key, words[0])
+    if value not in words:
+        raise InputError(f"{file}: {key} is {value!r}; allowed is one of {', '.join(words)}")
+    return str(value)
 
 
 def _check_source(hospital: HospitalFile, key: str, words: tuple[str, ...]) -> None:
@@ -143,7 +181,7 @@ def _groups(file: Path, key: str, value: object, least: int) -> tuple[tuple[str,
 
 
 def table_path(hospital: HospitalFile, name: str) -> Path:
-    """Where a CSV of the hospital lies: in the records' folder, else beside the hospital file."""
+    """Where a table or list of the hospital lies: by its records, else by the hospital file."""
     for folder in (hospital.path, hospital.file.parent):
         if os.path.isfile(folder / name):  # Path.is_file raises where it may not look
             return folder / name

@@ -14,16 +14,19 @@ Masks = NDArray[np.uint8]
 _NORMAL, _AFIB, _PVC, _SVE = 1, 2, 4, 8  # bits, in the order of protocol.ARRHYTHMIA_CLASSES
 _ALL = _NORMAL | _AFIB | _PVC | _SVE
 _V_BEATS, _S_BEATS = ("V", "E"), ("A", "a", "J", "S")  # AAMI classes
+_UNCLASSIFIED = ("Q", "?")  # a beat that may be any
+_FLUTTER = ("[", "!", "]")  # ventricular flutter or fibrillation: none of the four classes
 _AF_NOTES = ("(AFIB", "(AFL")
 
 
 @dataclass(frozen=True)
 class Annotations:
-    """Annotations in time order: sample number, symbol and note of each."""
+    """Annotations in time order: sample number, symbol, note and WFDB subtype of each."""
 
     sample: NDArray[np.int64]
     symbol: tuple[str, ...]
     aux_note: tuple[str, ...]
+    subtype: NDArray[np.int_]
 
 
 def label_windows(
@@ -35,66 +38,78 @@ def label_windows(
 ) -> tuple[Masks, Masks]:
     """Masks of the classes that each window may have; bit i is ARRHYTHMIA_CLASSES[i].
 
-    A window is AFIB if an AFIB or AFL rhythm covers at least half of it; else PVC if it holds
-    an AAMI V beat (V, E); else SVE if it holds an AAMI S beat (A, a, J, S); else Normal.
+    In this order: a window is AFIB if AFIB or AFL rhythm covers at least half of it; PVC if it
+    holds an AAMI V beat (V, E); SVE if it holds an AAMI S beat (A, a, J, S); else Normal, which
+    means "none of the three": paced beats, bundle branch blocks and fusion beats are in it.
 
     Args:
         annotation: the record's annotations; None is treated like dialect "none".
         sampling_rate: Hz, of the annotations' sample numbers.
         starts: start of each window, s.
         seconds: length of a window.
-        dialect: one of `databases.LABELS`.
+        dialect: one of `hospital_file.LABELS`.
 
     Returns:
         `strict`, every class that the annotations leave possible. "beats+rhythm": the label;
         AFIB besides, where no rhythm mark precedes the window. "beats": {AFIB, beat label}.
         "rhythm-comments": AFIB where covered; all four where `(N` ("not annotated") or nothing
-        could make up half of the window; else {Normal, PVC, SVE}. "none": all four.
+        could make up half of the window; else {Normal, PVC, SVE}. "none": all four. A beat that
+        nobody classified (Q, ?) leaves open whatever comes before the label in the order above;
+        ventricular flutter leaves all four, as none of them is true.
         `paper`, one class: what is not annotated counts as absent.
     """
     n = len(starts)
     if annotation is None or dialect == "none":
         return np.full(n, _ALL, np.uint8), np.full(n, _NORMAL, np.uint8)
     times = np.asarray(annotation.sample, dtype=np.float64) / sampling_rate
-    beats = _beat_labels(annotation, times, starts, seconds)
+    if dialect == "rhythm-comments":
+        return _from_comments(annotation, times, starts, seconds)
+    beats, possible = _beat_labels(annotation, times, starts, seconds)
     if dialect == "beats":
-        return (beats | _AFIB).astype(np.uint8), beats
-    return _with_rhythm(annotation, times, starts, seconds, beats, dialect == "rhythm-comments")
+        return possible | np.uint8(_AFIB), beats
+    begins, names = _rhythms(annotation, times, "+")
+    known = starts >= (begins[0] if len(begins) else np.inf)
+    afib = _covered(begins, [name in _AF_NOTES for name in names], starts, seconds)
+    sure = afib >= 0.5 * seconds - 1e-9
+    strict = np.where(sure, _AFIB, np.where(known, possible, possible | _AFIB))
+    return strict.astype(np.uint8), np.where(sure, _AFIB, beats).astype(np.uint8)
 
 
-def _with_rhythm(
-    annotation: Annotations,
-    times: Floats,
-    starts: Floats,
-    seconds: float,
-    beats: Masks,
-    comments: bool,
+def _from_comments(
+    annotation: Annotations, times: Floats, starts: Floats, seconds: float
 ) -> tuple[Masks, Masks]:
+    begins, names = _rhythms(annotation, times, '"')
+    afib = _covered(begins, [name in _AF_NOTES for name in names], starts, seconds)
+    others = [name not in (*_AF_NOTES, "(N") for name in names]
+    named = _covered(begins, others, starts, seconds) > 0.5 * seconds + 1e-9
+    sure = afib >= 0.5 * seconds - 1e-9
+    strict = np.where(sure, _AFIB, np.where(named, _ALL - _AFIB, _ALL))
+    return strict.astype(np.uint8), np.where(sure, _AFIB, _NORMAL).astype(np.uint8)
+
+
+def _rhythms(annotation: Annotations, times: Floats, marker: str) -> tuple[Floats, list[str]]:
+    """When each annotated rhythm begins (s), and its note."""
     notes = [note.replace("\0", "").strip() for note in annotation.aux_note]
-    marker = '"' if comments else "+"
     marks = [i for i, s in enumerate(annotation.symbol) if s == marker and notes[i][:1] == "("]
-    begins, names = times[marks], [notes[i] for i in marks]
-    af = _covered(begins, [name in _AF_NOTES for name in names], starts, seconds)
-    if comments:
-        others = [name not in (*_AF_NOTES, "(N") for name in names]
-        named = _covered(begins, others, starts, seconds) > 0.5 * seconds + 1e-9
-        rest, beats = np.where(named, _ALL - _AFIB, _ALL), np.full(len(starts), _NORMAL)
-    else:
-        known = starts >= (begins[0] if len(begins) else np.inf)
-        rest = np.where(known, beats, beats | _AFIB)
-    afib = af >= 0.5 * seconds - 1e-9
-    strict, paper = (np.where(afib, _AFIB, other) for other in (rest, beats))
-    return strict.astype(np.uint8), paper.astype(np.uint8)
+    return times[marks], [notes[i] for i in marks]
 
 
-def _beat_labels(annotation: Annotations, times: Floats, starts: Floats, seconds: float) -> Masks:
-    def holds(symbols: tuple[str, ...]) -> NDArray[np.bool_]:
-        chosen = times[[i for i, s in enumerate(annotation.symbol) if s in symbols]]
-        first, last = np.searchsorted(chosen, starts), np.searchsorted(chosen, starts + seconds)
+def _beat_labels(
+    annotation: Annotations, times: Floats, starts: Floats, seconds: float
+) -> tuple[Masks, Masks]:
+    """The label that each window's beats give it, and those that they leave possible."""
+    symbols = np.array(annotation.symbol)
+
+    def holds(chosen: tuple[str, ...]) -> NDArray[np.bool_]:
+        at = times[np.isin(symbols, chosen)]
+        first, last = np.searchsorted(at, starts), np.searchsorted(at, starts + seconds)
         return np.asarray(last > first)
 
     labels = np.where(holds(_V_BEATS), _PVC, np.where(holds(_S_BEATS), _SVE, _NORMAL))
-    return labels.astype(np.uint8)
+    earlier = np.select([labels == _PVC, labels == _SVE], [0, _PVC], _PVC | _SVE)
+    possible = np.where(holds(_UNCLASSIFIED), labels | earlier, labels)
+    possible = np.where(holds(_FLUTTER), _ALL, possible)
+    return labels.astype(np.uint8), possible.astype(np.uint8)
 
 
 def _covered(begins: Floats, chosen: Sequence[bool], starts: Floats, seconds: float) -> Floats:

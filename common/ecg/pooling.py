@@ -31,10 +31,9 @@ def pool(stores: Sequence[Store], directory: Path) -> Store:
     folders = [str(store.path.resolve()) for store in stores]
     key = hashlib.sha256(repr((FORMAT, folders)).encode()).hexdigest()[:12]
     target = Path(directory) / f"pooled-{key}"
-    if (target / "store.json").is_file():
-        return Store.open(target)
     index, info = _merge(stores, names)
-    with build_store(target) as partial:
+
+    def fill(partial: Path) -> None:
         parts = [partial / f"{i}.part" for i in range(len(stores))]
         for store, part in zip(stores, parts, strict=True):
             step = max(1, CHUNK // (4 * store.windows[0].size))
@@ -42,12 +41,14 @@ def pool(stores: Sequence[Store], directory: Path) -> Store:
                 for first in range(0, len(store.windows), step):
                     store.windows[first : first + step].tofile(out)
         finish_store(partial, index, info, parts, stores[0].windows.shape[1:])
-    return Store.open(target)
+
+    return build_store(target, fill)
 
 
 def _merge(stores: Sequence[Store], names: Sequence[str]) -> tuple[NDArray[Any], dict[str, Any]]:
     index = np.concatenate([store.index for store in stores])
-    info = {**stores[0].info, "name": "pooled", "patients": [], "records": [], "left_out": []}
+    info = {**stores[0].info, "name": "pooled", "patients": [], "records": [], "left_out": [],
+            "ages": {}}
     first = 0
     for store, name in zip(stores, names, strict=True):
         rows = slice(first, first := first + len(store.index))
@@ -55,8 +56,13 @@ def _merge(stores: Sequence[Store], names: Sequence[str]) -> tuple[NDArray[Any],
             index[column][rows] += len(info[key])
             info[key] += [f"{name}/{item}" for item in store.info[key]]
         info["left_out"] += [[f"{name}/{r}", why] for r, why in store.info["left_out"]]
-    for key in ("hours", "uncalibrated"):
+        info["ages"] |= {f"{name}/{p}": age for p, age in store.info["ages"].items()}
+    for key in ("hours", "recorded_hours", "uncalibrated"):
         info[key] = sum(store.info[key] for store in stores)
-    info["skipped"] = dict(sum((Counter(s.info["skipped"]) for s in stores), Counter[str]()))
+    for key in ("skipped", "bad_seconds", "records_by_leads"):
+        counts: Counter[str] = Counter()
+        for store in stores:
+            counts.update(store.info[key])
+        info[key] = dict(counts)
     info["leads"] = list(dict.fromkeys("; ".join(s.info["leads"]) for s in stores))
     return index, info

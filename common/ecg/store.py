@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
-import secrets
+import os
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from common.errors import InputError
 from common.protocol import AGE_BANDS, PARTS, SEXES
 
-FORMAT = 2  # part of a store's key: raise it when the numbers change
+FORMAT = 3  # part of a store's key: raise it when the numbers change
 CHUNK = 1 << 24  # bytes copied at a time
+_LOCK = "lock"
 INDEX = np.dtype(
     [("patient", "<i4"), ("record", "<i4"), ("start", "<f8"), ("strict", "u1"), ("paper", "u1"),
      ("sex", "i1"), ("age", "i1"), ("part", "u1"), ("reserved", "?")]
@@ -71,22 +72,46 @@ def summary(index: NDArray[Any]) -> dict[str, dict[str, int]]:
     return found
 
 
-@contextmanager
-def build_store(target: Path) -> Iterator[Path]:
-    """A folder that becomes `target` when the block ends well, and vanishes when not."""
-    partial = target.parent / f".{target.name}-{secrets.token_hex(4)}.partial"
+def build_store(target: Path, fill: Callable[[Path], None]) -> Store:
+    """The store at `target`; where there is none, `fill` writes it into a folder beside it.
+
+    One process at a time builds a store; another waits and finds it built. What an interrupted
+    one left in the folder is still there for the next `fill`.
+
+    Raises:
+        InputError: the disk refuses, or `fill` does, which empties its folder.
+    """
+    partial = target.parent / f".{target.name}.partial"
     try:
-        partial.mkdir(parents=True)
-    except OSError as error:
-        raise InputError(f"directory is '{target.parent}'; {error.strerror}") from None
-    try:
-        yield partial
-        if not (target / "store.json").is_file():
-            partial.rename(target)
+        with _lock(partial):
+            if (target / "store.json").is_file():
+                shutil.rmtree(partial, ignore_errors=True)
+            else:
+                try:
+                    fill(partial)
+                except InputError:
+                    shutil.rmtree(partial, ignore_errors=True)
+                    raise
+                (partial / _LOCK).unlink()
+                partial.rename(target)
     except OSError as error:
         raise InputError(f"store is '{target}'; it cannot be written: {error}") from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    return Store.open(target)
+
+
+def _lock(folder: Path) -> IO[str]:
+    """Make a folder and wait for its lock, which ends when the file closes or the process dies."""
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            lock = (folder / _LOCK).open("w")
+        except FileNotFoundError:
+            continue  # whoever held it finished just now and moved the folder away
+        fcntl.lockf(lock, fcntl.LOCK_EX)  # not flock: worker processes must not inherit it
+        here = folder / _LOCK
+        if here.exists() and here.stat().st_ino == os.fstat(lock.fileno()).st_ino:
+            return lock
+        lock.close()
 
 
 def finish_store(

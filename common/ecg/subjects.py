@@ -12,6 +12,8 @@ from common.ecg.tables import column, read_table, row_of
 from common.errors import InputError
 
 RECORD_LISTS = ("RECORDS", "RECORDS.txt")
+_TABLES = (".csv", ".parquet")  # records only where the hospital file states their rate
+_PATIENT_COLUMNS = ("patient", "subject", "subject_id", "patient_id")
 _PATIENT = re.compile(r"^#.*\bpatient\s*[:#]?\s*(\w\S*)", re.IGNORECASE | re.MULTILINE)
 
 
@@ -37,25 +39,42 @@ def _natural(name: str) -> list[tuple[int, int, str]]:
 def list_records(hospital: HospitalFile) -> list[str]:
     """Record names relative to the folder, without suffix, in natural order.
 
+    They come from the hospital file's `records`, else from RECORDS or RECORDS.txt, else they are
+    all .hea and .edf files, or .csv and .parquet files where `sampling_rate` is given.
+
     Raises:
         InputError: no record, or a name that leaves the folder.
     """
-    lists = [p for n in RECORD_LISTS if os.path.isfile(p := hospital.path / n)]
-    if lists:
+    file = list_file(hospital)
+    if file:
         try:
-            names = lists[0].read_text(encoding="utf-8").split()
+            names = file.read_text(encoding="utf-8").split()
         except (OSError, ValueError) as error:
-            raise InputError(f"record list is '{lists[0]}'; it cannot be read: {error}") from None
+            raise InputError(f"record list is '{file}'; it cannot be read: {error}") from None
     else:
-        found = [p for p in files_below(hospital.path) if p.suffix == ".hea"]
-        names = [p.relative_to(hospital.path).as_posix() for p in found]
-    records = sorted({name.removesuffix(".hea") for name in names}, key=_natural)
+        names = _found(hospital)
+    records = sorted({re.sub(r"\.(hea|edf|csv|parquet)$", "", n) for n in names}, key=_natural)
     for record in records:
         if record.startswith("/") or ".." in Path(record).parts:
             raise InputError(f"record is {record!r}; allowed is a name inside {hospital.path}")
     if not records:
         raise InputError(f"hospital {hospital.name} has no record in '{hospital.path}'")
     return records
+
+
+def list_file(hospital: HospitalFile) -> Path | None:
+    """The file that lists a hospital's records, where there is one."""
+    if hospital.records:
+        return table_path(hospital, hospital.records)
+    lists = [p for n in RECORD_LISTS if os.path.isfile(p := hospital.path / n)]
+    return lists[0] if lists else None
+
+
+def _found(hospital: HospitalFile) -> list[str]:
+    suffixes = _TABLES if hospital.sampling_rate else (".hea", ".edf")
+    tables = {hospital.subjects, hospital.demographics}
+    return [p.relative_to(hospital.path).as_posix() for p in files_below(hospital.path)
+            if p.suffix in suffixes and p.name not in tables]
 
 
 def patient_of(hospital: HospitalFile, records: Sequence[str]) -> dict[str, str]:
@@ -74,7 +93,7 @@ def patient_of(hospital: HospitalFile, records: Sequence[str]) -> dict[str, str]
         rows = read_table(table_path(hospital, hospital.subjects))
         patients = {}
         for record in records:
-            patient = column(row_of(rows, record), ("patient", "subject"))
+            patient = column(row_of(rows, record), _PATIENT_COLUMNS)
             if not patient:
                 raise InputError(f"{hospital.subjects} has no patient for record {record!r}")
             patients[record] = patient

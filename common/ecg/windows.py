@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
-import signal
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,13 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from common.ecg.cutting import Cut, WindowSettings, cut_record
+from common.ecg.cutting import Cut, WindowSettings
 from common.ecg.demographics import age_band
+from common.ecg.fingerprint import fingerprint
 from common.ecg.hospital_file import HospitalFile, table_path
 from common.ecg.pooling import pool
+from common.ecg.quality import REASONS
 from common.ecg.splits import reserve_patients, split_parts
 from common.ecg.store import FORMAT, INDEX, Store, build_store, finish_store
-from common.ecg.subjects import RECORD_LISTS, files_below, list_records, patient_of
+from common.ecg.subjects import files_below, list_records, patient_of
+from common.ecg.workers import cut_all
 from common.errors import InputError
 
 __all__ = ["Store", "WindowSettings", "pool", "prepare"]
@@ -42,18 +42,18 @@ def prepare(
     """
     records = list_records(hospital)
     patients = patient_of(hospital, records)
-    target = Path(directory) / f"{hospital.name}-{_key(hospital, settings)}"
-    if (target / "store.json").is_file():
-        return Store.open(target)
-    with build_store(target) as partial:
-        cuts = _cut_all(hospital, records, partial, settings, workers, progress)
+    key = _key(hospital, records, settings, Path(directory))
+
+    def fill(partial: Path) -> None:
+        cuts = cut_all(hospital, records, partial, settings, workers, progress)
         used = [i for i, cut in enumerate(cuts) if len(cut.starts)]
         owners = [patients[records[i]] for i in used]
-        info = _describe(hospital, settings, records, cuts, list(dict.fromkeys(owners)))
+        info = _describe(hospital, settings, records, cuts, owners)
         index = _index([cuts[i] for i in used], owners, info, settings)
         parts = [partial / f"{i}.part" for i in used]
         finish_store(partial, index, info, parts, (len(hospital.leads), settings.length))
-    return Store.open(target)
+
+    return build_store(Path(directory) / f"{hospital.name}-{key}", fill)
 
 
 def _describe(
@@ -61,10 +61,12 @@ def _describe(
     settings: WindowSettings,
     records: Sequence[str],
     cuts: Sequence[Cut],
-    patients: list[str],
+    owners: Sequence[str],
 ) -> dict[str, Any]:
+    """What the store says of itself, beside its windows and its index."""
     left_out = [[r, cut.error] for r, cut in zip(records, cuts, strict=True) if cut.error]
-    skipped = dict(sum((Counter(cut.skipped) for cut in cuts), Counter[str]()))
+    skipped = _total([cut.skipped for cut in cuts])
+    patients = list(dict.fromkeys(owners))
     if len(patients) < 2:
         why = f"; {len(left_out)} records left out: {left_out[0][1]}" if left_out else ""
         raise InputError(
@@ -72,72 +74,56 @@ def _describe(
             f"with usable windows; at least 2 are needed{why}"
             + (f"; skipped windows: {skipped}" if skipped else "")
         )
+    used = [cut for cut in cuts if len(cut.starts)]
     return {
         "name": hospital.name,
         "patients": patients,
+        "ages": _ages(used, owners),
         "records": [r for r, cut in zip(records, cuts, strict=True) if len(cut.starts)],
         "leads": ["|".join(lead) for lead in hospital.leads],
+        "records_by_leads": dict(Counter(" + ".join(cut.leads) for cut in used)),
         "sampling_rate": settings.sampling_rate,
         "seconds": settings.seconds,
         "hours": sum(len(cut.starts) for cut in cuts) * settings.seconds / 3600,
+        "recorded_hours": sum(cut.record_seconds for cut in cuts) / 3600,
         "skipped": skipped,
+        "bad_seconds": _total([cut.bad_seconds for cut in cuts]),
         "left_out": left_out,
-        "uncalibrated": sum(cut.uncalibrated and len(cut.starts) > 0 for cut in cuts),
+        "uncalibrated": sum(cut.uncalibrated for cut in used),
     }
 
 
-def _key(hospital: HospitalFile, settings: WindowSettings) -> str:
-    digest = hashlib.sha256(repr((FORMAT, asdict(settings), asdict(hospital))).encode())
+def _total(counts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Sums by reason, in the order of `quality.REASONS`."""
+    sums = {reason: sum(count.get(reason, 0) for count in counts) for reason in REASONS}
+    return {reason: value for reason, value in sums.items() if value}
+
+
+def _ages(cuts: Sequence[Cut], owners: Sequence[str]) -> dict[str, float]:
+    """Age in years of each patient who has one: the first that a record states."""
+    ages: dict[str, float] = {}
+    for cut, owner in zip(cuts, owners, strict=True):
+        if not math.isnan(cut.person[1]):
+            ages.setdefault(owner, cut.person[1])
+    return ages
+
+
+def _key(
+    hospital: HospitalFile, records: Sequence[str], settings: WindowSettings, directory: Path
+) -> str:
+    """Digest of settings and contents; where the files lie does not count."""
+    names = set(records)
     tables = [t for t in (hospital.subjects, hospital.demographics) if t.lower().endswith(".csv")]
-    files = [table_path(hospital, table) for table in tables]
+    files = {table: table_path(hospital, table) for table in tables}
     for file in files_below(hospital.path):
-        if file.suffix in (".hea", ".dat", ".atr") or file.name in RECORD_LISTS:
-            files.append(file)
-    for file in sorted(set(files)):
-        try:
-            stat = file.stat()
-        except OSError as error:  # a dangling link: reading the record will say so
-            digest.update(f"{file}\0{error.strerror}\n".encode())
-        else:
-            digest.update(f"{file}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode())
-    return digest.hexdigest()[:12]
-
-
-def _cut_all(
-    hospital: HospitalFile,
-    records: Sequence[str],
-    partial: Path,
-    settings: WindowSettings,
-    workers: int,
-    progress: Callable[[int, int], None] | None,
-) -> list[Cut]:
-    jobs = [(hospital, r, partial / f"{i}.part", settings) for i, r in enumerate(records)]
-    report = progress or (lambda done, total: None)
-    if workers <= 1:
-        cuts = []
-        for job in jobs:
-            cuts.append(cut_record(*job))
-            report(len(cuts), len(jobs))
-        return cuts
-    fork = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(workers, fork, _ignore_interrupt) as executor:
-        futures = [executor.submit(cut_record, *job) for job in jobs]
-        try:
-            for done, future in enumerate(as_completed(futures), 1):
-                future.result()
-                report(done, len(jobs))
-        except BrokenProcessPool:
-            raise InputError(f"hospital {hospital.name}: a worker was killed, perhaps for memory; "
-                             f"workers is {workers}, try fewer") from None  # fmt: skip
-        except BaseException:
-            executor.shutdown(cancel_futures=True)  # the other records would be waited for
-            raise
-        return [future.result() for future in futures]
-
-
-def _ignore_interrupt() -> None:
-    """Ctrl-C reaches the whole group; the parent alone answers it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+        name = file.relative_to(hospital.path)
+        # A signal file may have any name: only the header, which is not read yet, knows it.
+        if name.with_suffix("").as_posix() in names or file.suffix in (".dat", ".mat"):
+            files[name.as_posix()] = file
+    rule = {**asdict(hospital), "path": "", "file": ""}
+    content = fingerprint(files, directory)
+    text = repr((FORMAT, asdict(settings), rule, list(records), content))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def _index(
@@ -156,8 +142,7 @@ def _index(
         people = [cut.person for cut, owner in zip(cuts, owners, strict=True) if owner == name]
         rows = patient == i
         index["sex"][rows] = next((sex for sex, _ in people if sex >= 0), -1)
-        bands = [age_band(age) for _, age in people]
-        index["age"][rows] = next((band for band in bands if band >= 0), -1)
+        index["age"][rows] = age_band(info["ages"].get(name, math.nan))
         index["reserved"][rows] = name in reserved
     index["patient"] = patient
     lengths = np.repeat([cut.record_seconds for cut in cuts], sizes)

@@ -60,7 +60,8 @@ def write(target: Path, windows: int) -> Path:
     index["patient"] = np.arange(windows) // _CHUNK
     index["part"] = np.arange(windows) % 20 // 14  # 70 % train
     random = np.random.default_rng(0).random((_CHUNK, *SHAPE), dtype=np.float32)
-    with build_store(target) as partial:
+
+    def fill(partial: Path) -> None:
         whole, rest = partial / "whole", partial / "rest"
         random.tofile(whole)
         random[: windows % _CHUNK].tofile(rest)
@@ -69,7 +70,8 @@ def write(target: Path, windows: int) -> Path:
             os.link(whole, part)
         finish_store(partial, index, {"name": "benchmark"}, [*parts, rest], SHAPE)
         whole.unlink()
-    return target
+
+    return build_store(target, fill).path
 
 
 def forget(path: Path) -> None:

@@ -1,0 +1,128 @@
+"""One recording in memory, whatever file it came from: its chosen leads in mV, its annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import wfdb
+from numpy.typing import NDArray
+
+from common.ecg.hospital_file import HospitalFile
+from common.ecg.labels import Annotations
+from common.errors import RecordError
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+MAX_RATE = 20000.0  # Hz
+MAX_SIGNALS = 256
+_MILLIVOLTS = {"mv": 1.0, "uv": 1e-3, "µv": 1e-3, "μv": 1e-3, "v": 1e3, "nv": 1e-6}
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The chosen leads of one record.
+
+    Args:
+        leads: their names.
+        signal: mV, [leads, n]; NaN where a sample is missing.
+        saturated: [leads, n], samples at the end of the converter's range; None where there are
+            none.
+        sampling_rate: Hz.
+        comments: what the header says beside the signals.
+        uncalibrated: a chosen lead's gain is 0 or absent; 200 units per mV are assumed.
+        annotations: None where the record has none or the hospital's labels are "none".
+    """
+
+    leads: tuple[str, ...]
+    signal: Floats
+    saturated: Bools | None
+    sampling_rate: float
+    comments: tuple[str, ...]
+    uncalibrated: bool = False
+    annotations: Annotations | None = None
+
+
+def choose_leads(hospital: HospitalFile, record: str, names: Sequence[str]) -> list[int]:
+    """The channel of each wanted lead; names match as written, or else whatever their case.
+
+    Raises:
+        RecordError: a lead is not there, or two are the same channel.
+    """
+    channels, folded = [], [name.casefold() for name in names]
+    for wanted in hospital.leads:
+        found = next((i for lead in wanted for i in _places(lead, names, folded)), None)
+        if found is None:
+            raise RecordError(f"record {record}: leads are {', '.join(names)}; wanted is "
+                              f"{' or '.join(wanted)}")
+        channels.append(found)
+    if len(set(channels)) != len(channels):
+        raise RecordError(f"record {record}: leads are {', '.join(names)}; two choices coincide")
+    return channels
+
+
+def _places(lead: str, names: Sequence[str], folded: Sequence[str]) -> list[int]:
+    exact = [i for i, name in enumerate(names) if name == lead]
+    return exact or [i for i, name in enumerate(folded) if name == lead.casefold()]
+
+
+def millivolts(record: str, unit: str) -> float:
+    """mV in one of a unit.
+
+    Raises:
+        RecordError: it is no unit of voltage.
+    """
+    if unit.lower() not in _MILLIVOLTS:
+        raise RecordError(f"record {record}: unit is {unit!r}; allowed is mV, uV, nV or V")
+    return _MILLIVOLTS[unit.lower()]
+
+
+def check_rate(record: str, rate: float) -> None:
+    """Raise RecordError unless a sampling rate (Hz) is one that a recorder can have."""
+    if not 1 <= rate <= MAX_RATE:  # refuses NaN too
+        raise RecordError(f"record {record}: sampling rate is {rate}; allowed is 1 to "
+                          f"{MAX_RATE:g} Hz")
+
+
+def read_annotations(path: Path, record: str, samples: int, rate: float) -> Annotations | None:
+    """A record's WFDB annotations, `path`.atr; None without that file.
+
+    Args:
+        path: of the record, without suffix.
+        record: its name, for messages.
+        samples: length of the record.
+        rate: its sampling rate, Hz.
+
+    Raises:
+        RecordError: the file is damaged.
+    """
+    file = path.with_name(path.name + ".atr")
+    if not file.is_file():
+        return None
+    try:
+        _check_size(file, record)
+        found = wfdb.rdann(str(path), "atr")
+        sample = np.asarray(found.sample, dtype=np.int64)
+    except RecordError:
+        raise
+    except Exception as error:  # wfdb's parser raises whatever garbage leads it to
+        reason = " ".join(str(error).split())[:200]
+        raise RecordError(f"record {record}: its .atr cannot be read ({reason})") from None
+    if len(sample) and (sample.min() < 0 or (np.diff(sample) < 0).any()):
+        raise RecordError(f"record {record}: its .atr is damaged; times must rise from 0")
+    if len(sample) and sample[-1] > samples + rate:
+        raise RecordError(f"record {record}: its .atr is damaged; a time is {sample[-1]} samples, "
+                          f"the record has {samples}")
+    notes = tuple(note or "" for note in found.aux_note)
+    return Annotations(sample, tuple(found.symbol), notes, np.asarray(found.subtype, dtype=int))
+
+
+def _check_size(file: Path, record: str) -> None:
+    """A file without its end marker is cut; wfdb would read on into nothing."""
+    data = file.read_bytes()
+    if len(data) < 2 or len(data) % 2 or data[-2:] != b"\0\0":
+        raise RecordError(f"record {record}: its .atr is damaged; it has {len(data)} bytes and "
+                          "must end in the marker 00 00")
