@@ -13,14 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
-from rich.progress import Progress as RichProgress
 from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the packages beside this file
@@ -30,6 +22,7 @@ os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
 
 from common.errors import FedreanError, InputError  # noqa: E402
+from simulations.data_commands import data  # noqa: E402
 
 if TYPE_CHECKING:
     from common.config import Settings
@@ -37,8 +30,6 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
                   rich_markup_mode=None,  # brackets of overrides are not markup
                   help="Train an ECG anonymizer across hospitals, then attack what it releases.")
-data = typer.Typer(no_args_is_help=True, help="Look at a hospital's records, or make synthetic "
-                                              "ones.")
 app.add_typer(data, name="data")
 console = Console()
 
@@ -131,64 +122,6 @@ def report(folder: Annotated[Path, typer.Argument(metavar="RUN", help="Run direc
     else:
         show(metrics)
         console.print(f"report: {folder / 'report.html'}", soft_wrap=True)
-
-
-@data.command()
-def download(names: Annotated[list[str], typer.Argument(
-                 metavar="NAME...", help="mitdb, ltdb, incartdb, shdb-af, svdb or ecgiddb.")],
-             to: Annotated[Path, typer.Option(help="Folder that gets one folder a database.")]
-             = Path("data"),
-             mirror: Annotated[str, typer.Option(help="Server that lays files out as PhysioNet "
-                                                      "does.")] = "https://physionet.org") -> None:
-    """Fetch databases from PhysioNet, check every file, and write their hospital files.
-
-    What is there and right is not fetched again: after a cut, run the same command.
-    """
-    from common.ecg.databases import database_of
-    from common.ecg.download import download as fetch
-
-    databases = [database_of(name) for name in names]  # a wrong name stops it before any work
-    with RichProgress(TextColumn("{task.description}"), BarColumn(), DownloadColumn(),
-                      TransferSpeedColumn(), TimeRemainingColumn(), console=console) as bars:
-        task = bars.add_task("", total=None)
-        for database in databases:
-            file = fetch(database, to / database.slug, lambda name, done, total: bars.update(
-                task, description=name, completed=done, total=total), mirror)
-            console.print(f"{database.terms()}hospital file: {file}\n", soft_wrap=True,
-                          highlight=False)
-
-
-@data.command()
-def synthesize(directory: Annotated[Path, typer.Argument(help="Folder to write to.")],
-               patients: Annotated[int, typer.Option(help="Patients per hospital.")] = 8,
-               minutes: Annotated[float, typer.Option(help="Length of a record, min.")] = 15.0,
-               seed: Annotated[int, typer.Option(help="Same seed, same bytes.")] = 0) -> None:
-    """Write the embedded cohort: four synthetic hospitals as WFDB records."""
-    from common.ecg.synthetic import CohortSettings, write_consortium
-
-    for file in write_consortium(directory, CohortSettings(patients, minutes, seed)):
-        console.print(str(file), soft_wrap=True)
-
-
-@data.command()
-def describe(path: Annotated[Path, typer.Argument(help="A hospital file, or the folder that "
-                                                       "holds hospital.yaml.")],
-             data_dir: Annotated[Path, typer.Option(help="Where prepared windows are kept.")]
-             = Path("data"),
-             as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Print a hospital's patients, hours, windows per class and what was left out and why."""
-    from simulations.describe import describe_hospital, describe_rows
-
-    facts = describe_hospital(path / "hospital.yaml" if path.is_dir() else path, data_dir)
-    if as_json:
-        print(json.dumps(facts, indent=1))
-        return
-    table = Table(title=str(facts["name"]))
-    table.add_column("what", no_wrap=True)
-    table.add_column("value", overflow="fold")
-    for row in describe_rows(facts):
-        table.add_row(*row)
-    console.print(table)
 
 
 def show(metrics: dict[str, Any]) -> None:

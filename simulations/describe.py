@@ -1,71 +1,164 @@
-"""What a hospital's folder holds, in plain facts."""
+"""What hospitals hold, in plain facts, beside what the REAN paper says of its databases."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from common.audits.utility import decided
-from common.ecg.hospital_file import load_hospital
+from common.ecg import subsets
+from common.ecg.databases import DATABASES, PAPER_SHARES, PAPER_WINDOWS, Database
+from common.ecg.pooling import merge
 from common.ecg.store import summary
-from common.ecg.windows import WindowSettings, prepare
+from common.ecg.windows import Store
 from common.protocol import ARRHYTHMIA_CLASSES
 
 
-def describe_hospital(file: Path, data: Path) -> dict[str, Any]:
-    """Patients, hours, windows per class, and what was left out, of one hospital file.
+def describe(stores: Sequence[Store], seed: int = 0) -> dict[str, Any]:
+    """Facts of each hospital, of all together, the evaluation sets they give, and the paper's.
 
-    Windows are the paper's: 8 s at 250 Hz.
+    Args:
+        stores: prepared windows, one store a hospital, each name once.
+        seed: of the evaluation sets.
 
-    Raises:
-        InputError: the file is wrong, or fewer than two patients have usable windows.
+    Returns:
+        `hospitals.<name>`, `all` (where there are several), `sets.<name>`, `paper`.
     """
-    store = prepare(load_hospital(file), data / "stores", WindowSettings(250, 8.0, 0.15, 0))
-    index, info = store.index, store.info
-    people = summary(index)
+    found: dict[str, Any] = {
+        "hospitals": {store.info["name"]: _facts(store.index, store.info) for store in stores}}
+    index, info = merge(stores)
+    if len(stores) > 1:
+        found["all"] = _facts(index, info)
+    found["sets"] = _sets(index, seed)
+    found["paper"] = {"windows": PAPER_WINDOWS, "share": PAPER_SHARES,
+                      **{name: _published(DATABASES[name]) for name in found["hospitals"]
+                         if name in DATABASES and DATABASES[name].paper}}
+    return found
+
+
+def _facts(index: NDArray[Any], info: dict[str, Any]) -> dict[str, Any]:
+    people, ages = summary(index), list(info["ages"].values())
     return {
-        "name": info["name"],
         "patients": len(np.unique(index["patient"])),
         "sex": people["sex"],
         "age": people["age"],
+        "ages": {"known": len(ages), "youngest": min(ages, default=None),
+                 "oldest": max(ages, default=None)},
+        "reserved_patients": len(np.unique(index["patient"][index["reserved"]])),
         "records": len(info["records"]),
-        "leads": info["leads"],
-        "hours": round(info["hours"], 3),
-        "windows": len(index),
-        "windows_strict": _classes(decided(store.labels("strict"))),
-        "windows_paper": _classes(decided(store.labels("paper"))),
-        "windows_skipped": info["skipped"],
+        "records_by_leads": info["records_by_leads"],
         "records_left_out": dict(info["left_out"]),
         "records_uncalibrated": info["uncalibrated"],
-    }
+        "recorded_hours": round(info["recorded_hours"], 3),
+        "hours": round(info["hours"], 3),
+        "windows": len(index),
+        "windows_strict": _classes(index["strict"]),
+        "windows_paper": _classes(index["paper"]),
+        "windows_skipped": info["skipped"],
+        "bad_seconds": {reason: round(s, 3) for reason, s in info["bad_seconds"].items()},
+    }  # fmt: skip
 
 
-def _classes(classes: np.ndarray[Any, Any]) -> dict[str, int]:
+def _classes(masks: NDArray[np.uint8]) -> dict[str, int]:
+    classes = decided(np.asarray(masks, dtype=np.uint8))
     counts = {name: int(np.sum(classes == i)) for i, name in enumerate(ARRHYTHMIA_CLASSES)}
     return {**counts, "undecided": int(np.sum(classes < 0))}
 
 
-def describe_rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The facts as rows of two cells, one line for each class, band or record."""
-    groups = {
-        "sex": "sex, patients", "age": "age in years, patients",
-        "windows_strict": "windows, labels=strict", "windows_paper": "windows, labels=paper",
-        "windows_skipped": "windows skipped", "records_left_out": "records left out",
-    }  # fmt: skip
-    for key, value in facts.items():
-        name = groups.get(key, key.replace("_", " "))
-        if isinstance(value, dict):
-            yield name, str(sum(value.values())) if key != "records_left_out" else str(len(value))
-            yield from ((f"  {part}", _reason(part, text)) for part, text in value.items())
-        elif isinstance(value, list):
-            yield name, "; ".join(value)
-        elif key != "name":
-            yield name, f"{value:g}" if isinstance(value, float) else str(value)
+def _sets(index: NDArray[Any], seed: int) -> dict[str, Any]:
+    """The paper's sets under both readings of the labels."""
+    sets = {"shared 500": subsets.shared_set, "natural 20,000": subsets.natural_subset,
+            "SVE-enriched": subsets.balanced_set,
+            "balanced training 30,000": subsets.balanced_training_set}
+    found = {}
+    for mode in ("strict", "paper"):
+        classes = decided(np.asarray(index[mode], dtype=np.uint8))
+        for name, draw in sets.items():
+            rows = draw(index, classes, seed)
+            found[f"{name}, labels={mode}"] = subsets.composition(index, classes, rows)
+    return found
 
 
-def _reason(part: str, text: Any) -> str:
-    """The cell beside a part; a record's reason without its name, which stands beside it."""
-    return str(text).removeprefix(f"record {part}: ")
+def _published(database: Database) -> dict[str, Any]:
+    paper = database.paper
+    assert paper is not None
+    return {"patients": paper.patients, "sex": {"M": paper.men, "F": paper.women},
+            "ages": list(paper.ages), "remark": paper.remark}
+
+
+def table(found: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of cells: a column for each hospital, for all, and for the paper."""
+    columns = {**found["hospitals"], **({"all": found["all"]} if "all" in found else {})}
+    rows = [[name, *cells] for name, cells in _rows(list(columns.values()))]
+    return ["", *columns], rows
+
+
+def _rows(facts: list[dict[str, Any]]) -> list[tuple[str, list[str]]]:
+    def line(name: str, key: str) -> tuple[str, list[str]]:
+        return name, [_cell(fact[key]) for fact in facts]
+
+    rows = [line("patients", "patients"),
+            ("men / women / unknown",
+             [" / ".join(str(n) for n in fact["sex"].values()) for fact in facts]),
+            ("ages, years (known)", [_ages(fact["ages"]) for fact in facts])]
+    rows += _parts(facts, "age", "  {}, patients")
+    rows += [line("patients reserved", "reserved_patients"), line("records used", "records"),
+             ("records left out", [str(len(fact["records_left_out"])) for fact in facts]),
+             line("records not calibrated", "records_uncalibrated")]
+    rows += _parts(facts, "records_by_leads", "  {}, records")
+    rows += [line("hours recorded", "recorded_hours"), line("hours in windows", "hours"),
+             line("windows", "windows")]
+    for mode in ("strict", "paper"):
+        rows += _parts(facts, f"windows_{mode}", f"  {{}}, labels={mode}", share=True)
+    rows += [("windows skipped", [str(sum(f["windows_skipped"].values())) for f in facts])]
+    rows += _parts(facts, "windows_skipped", "  {}, windows")
+    rows += _parts(facts, "bad_seconds", "  {}, seconds")
+    return rows
+
+
+def _parts(facts: list[dict[str, Any]], key: str, name: str,
+           share: bool = False) -> list[tuple[str, list[str]]]:
+    """A row for each part that any hospital has; `share` adds percent of the hospital's sum."""
+    parts = list(dict.fromkeys(part for fact in facts for part in fact[key]))
+    rows = []
+    for part in parts:
+        cells = []
+        for fact in facts:
+            value, total = fact[key].get(part, 0), sum(fact[key].values())
+            percent = f" ({100 * value / total:.1f} %)" if share and total else ""
+            cells.append(f"{_cell(value)}{percent}")
+        rows.append((name.format(part), cells))
+    return rows
+
+
+def _ages(ages: dict[str, Any]) -> str:
+    if not ages["known"]:
+        return "(0)"
+    return f"{ages['youngest']:g} to {ages['oldest']:g} ({ages['known']})"
+
+
+def _cell(value: Any) -> str:
+    return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
+
+
+def lines(found: dict[str, Any]) -> list[str]:
+    """What stands below the table: the paper's figures, the sets, and why records are out."""
+    paper = found["paper"]
+    shares = ", ".join(f"{name} {share} %" for name, share in paper["share"].items())
+    below = [f"The REAN paper, four databases: {paper['windows']:,} windows; {shares}"]
+    for name, said in paper.items():
+        if name in found["hospitals"]:
+            sex, ages = said["sex"], said["ages"]
+            below.append(f"  {name} there: {said['patients']} patients, {sex['M']} men, {sex['F']} "
+                         f"women, {ages[0]} to {ages[1]} years; {said['remark']}")
+    below.append("Sets of the paper that these windows give (n, patients, men / women, classes):")
+    for name, one in found["sets"].items():
+        classes = ", ".join(f"{label} {count:,}" for label, count in one["classes"].items())
+        below.append(f"  {name}: {one['windows']:,} windows, {one['patients']} patients, "
+                     f"{one['men']:,} / {one['women']:,}, {classes}")
+    for hospital, fact in found["hospitals"].items():
+        below += [f"{hospital} left out: {why}" for why in fact["records_left_out"].values()]
+    return below

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,7 +56,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         ("path: .", "path: ~nobody-of-that-name", "allowed is a readable folder (Could not"),
         ("path: .", "path: 100.hea", "allowed is a readable folder (Not a directory)"),
         ("[[MLII, V5]]", "MLII", "leads is 'MLII'; allowed is a list of lists"),
-        ("labels: beats+rhythm", "labels: [beats]", "labels is ['beats']; allowed is a text"),
+        ("labels: beats+rhythm", "labels: [beats]", "labels is ['beats']; allowed is one of"),
         ("subjects: record", "subjects: who.csv", "table is 'who.csv'; allowed is a file in"),
         ("path: .", "path: {[", "is not YAML"),
         ("[[MLII, V5]]", "[[aVR]]", "mitdb has 0 patients with usable windows; at least 2 are "
@@ -123,7 +124,7 @@ def test_a_damaged_record_is_left_out_and_named(
 ) -> None:
     damage(site, how)
     code, out, err = command(capsys, "data", "describe", "mitdb", "--json")
-    facts = json.loads(out)
+    facts = json.loads(out)["hospitals"]["mitdb"]
     assert code == 0 and err == "" and facts["records"] == 3
     assert list(facts["records_left_out"]) == ["100"]
     assert words in facts["records_left_out"]["100"]
@@ -133,10 +134,15 @@ def test_a_damaged_record_is_left_out_and_named(
 def test_a_bad_stretch_is_counted(
     site: Path, capsys: pytest.CaptureFixture[str], how: str, reason: str
 ) -> None:
-    whole = json.loads(command(capsys, "data", "describe", "mitdb", "--json")[1])
+    def facts() -> dict[str, Any]:
+        out = command(capsys, "data", "describe", "mitdb", "--json")[1]
+        found: dict[str, Any] = json.loads(out)["hospitals"]["mitdb"]
+        return found
+
+    whole = facts()
     assert whole["windows_skipped"] == {}
     damage(site, how)
-    found = json.loads(command(capsys, "data", "describe", "mitdb", "--json")[1])
+    found = facts()
     assert found["windows_skipped"] == {reason: 1} and found["records"] == 4
 
 
@@ -168,7 +174,12 @@ def test_a_folder_without_permission(
     [
         ("data describe nowhere", "hospital file is 'nowhere'; allowed is a readable file (No"),
         ("data describe empty", "hospital file is 'empty/hospital.yaml'; allowed is a readable"),
-        ("data describe mitdb --data-dir file", "directory is 'file/stores'; Not a directory"),
+        ("data describe mitdb --data-dir file", "it cannot be written: [Errno 20] Not a dir"),
+        ("data describe mitdb mitdb", "hospital names are ['mitdb', 'mitdb']; each must be"),
+        ("data prepare mitdb --sampling-rate 5", "sampling_rate is 5; allowed is 50 to 1000 Hz"),
+        ("data prepare mitdb --seconds 1", "seconds is 1.0; allowed is 2 to 60 s"),
+        ("data prepare mitdb --reserved 0.9", "reserved is 0.9; allowed is 0 to 0.5"),
+        ("data prepare mitdb --workers=-1", "workers is -1; allowed is 0 (one a core) or more"),
         ("data synthesize file/x", "it cannot be written"),
         ("simulate colour=red", "Could not override 'colour'"),
         ("simulate privacy.size=1", "settings: hospitals, cohort"),

@@ -29,6 +29,16 @@ class WindowSettings:
     reserved: float
     seed: int
 
+    def __post_init__(self) -> None:
+        if not 50 <= self.sampling_rate <= 1000:
+            raise InputError(f"sampling_rate is {self.sampling_rate}; allowed is 50 to 1000 Hz")
+        if not 2 <= self.seconds <= 60:
+            raise InputError(f"seconds is {self.seconds}; allowed is 2 to 60 s")
+        if not 0 <= self.reserved <= 0.5:
+            raise InputError(f"reserved is {self.reserved}; allowed is 0 to 0.5")
+        if self.seed < 0:
+            raise InputError(f"seed is {self.seed}; allowed is 0 or more")
+
     @property
     def length(self) -> int:
         """Samples in a window."""

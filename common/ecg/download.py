@@ -41,7 +41,8 @@ def download(database: Database, folder: Path, progress: Progress,
         The hospital file.
 
     Raises:
-        InputError: the folder cannot be written, or the disk has not room enough.
+        InputError: the folder cannot be written, the disk has not room enough, or a table by
+            which records are selected is not as it should be.
         DownloadError: no network, or files that are missing or altered; all are named. What
             arrived stays, and the next call goes on from there.
     """
@@ -68,6 +69,8 @@ def download(database: Database, folder: Path, progress: Progress,
                             f"{'; '.join(problems)}; what arrived is kept, run it again")
     (folder / SUMS).write_text("".join(f"{sha} {name}\n" for name, sha in sums.items()))
     (folder / "TERMS.txt").write_text(database.terms())
+    if database.select:
+        (folder / "SELECTED").write_text("".join(f"{r}\n" for r in database.select(folder)))
     hospital = folder / "hospital.yaml"
     if not hospital.exists():  # it may have been edited since
         hospital.write_text(database.hospital_file())

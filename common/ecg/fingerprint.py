@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 _CACHE = "digests.json"
@@ -55,9 +56,7 @@ def _load(file: Path) -> dict[str, Sequence[object]]:
 def _save(file: Path, known: Mapping[str, Sequence[object]]) -> None:
     """Best effort: without it the next start reads the files again."""
     fresh = file.with_name(f"{file.name}.{os.getpid()}")
-    try:
+    with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         fresh.write_text(json.dumps(known))
         fresh.replace(file)
-    except OSError:
-        fresh.unlink(missing_ok=True)

@@ -31,7 +31,7 @@ def pool(stores: Sequence[Store], directory: Path) -> Store:
     folders = [str(store.path.resolve()) for store in stores]
     key = hashlib.sha256(repr((FORMAT, folders)).encode()).hexdigest()[:12]
     target = Path(directory) / f"pooled-{key}"
-    index, info = _merge(stores, names)
+    index, info = merge(stores)
 
     def fill(partial: Path) -> None:
         parts = [partial / f"{i}.part" for i in range(len(stores))]
@@ -45,7 +45,9 @@ def pool(stores: Sequence[Store], directory: Path) -> Store:
     return build_store(target, fill)
 
 
-def _merge(stores: Sequence[Store], names: Sequence[str]) -> tuple[NDArray[Any], dict[str, Any]]:
+def merge(stores: Sequence[Store]) -> tuple[NDArray[Any], dict[str, Any]]:
+    """The index rows of several stores as one, and what they say of themselves, added up."""
+    names = [str(store.info["name"]) for store in stores]
     index = np.concatenate([store.index for store in stores])
     info = {**stores[0].info, "name": "pooled", "patients": [], "records": [], "left_out": [],
             "ages": {}}

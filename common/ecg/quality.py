@@ -26,7 +26,7 @@ def bad_samples(read: Recording) -> dict[str, Bools]:
     "missing": the file has no value. "unreadable": between a WFDB signal-quality mark (`~`) that
     says so of all signals and the next such mark. "flat": one value for a second or longer.
     "saturated": at the end of the converter's range. "clipped": at the lead's largest or smallest
-    value, where it stays there for 20 ms and 3 samples or longer at least once.
+    value, where it stays there for 20 ms and 3 samples or longer (below a second) at least once.
     """
     found: dict[str, Bools | None] = {
         "missing": _any_lead([np.isnan(row) for row in read.signal]),
@@ -85,7 +85,8 @@ def _clipped(row: Floats, rate: float) -> Bools | None:
     for extreme in (known.min(), known.max()):
         at = np.flatnonzero(row == extreme)
         runs = np.diff(np.flatnonzero(np.diff(at, prepend=-2, append=len(row) + 1) != 1))
-        if runs.max() >= max(CLIP_SAMPLES, CLIP_SECONDS * rate):
+        runs = runs[runs < FLAT_SECONDS * rate]  # longer ones are no sign of a cut wave
+        if runs.max(initial=0) >= max(CLIP_SAMPLES, CLIP_SECONDS * rate):
             mask = np.zeros(len(row), dtype=bool) if mask is None else mask
             mask[at] = True
     return mask

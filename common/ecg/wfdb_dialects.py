@@ -70,7 +70,7 @@ DIALECTS: dict[str, Dialect] = {
     ),
     "shdb-af": Dialect(
         ("CC5", "NASA"), 200, 50.0, 16, 500, "500(0)/mV", 16, 0, "\n", "A", 1.0, "RECORDS.txt",
-        "leads: [[CC5]]\nsubjects: record\ndemographics: AdditionalData.csv\n"
+        "leads: [[CC5]]\nsubjects: AdditionalData.csv\ndemographics: AdditionalData.csv\n"
         "labels: rhythm-comments\n",
     ),
 }  # fmt: skip
@@ -189,9 +189,10 @@ def tables(hospital: str, patients: Sequence[Patient]) -> dict[str, str]:
         files["subjects.csv"] = "record,patient\n" + "".join(rows)
     if hospital == "shdb-af":
         rows = [
-            f"{record},{p.age},{p.sex},{'Paroxysmal' if Rhythm.AFIB in p.shares else 'None'}\n"
+            f"{record},{p.number + 1},{p.age},{p.sex},"
+            f"{'Paroxysmal' if Rhythm.AFIB in p.shares else 'None'}\n"
             for p in patients
             for record in p.records
         ]
-        files["AdditionalData.csv"] = "Data_ID,Age,Gender,AF_Type\n" + "".join(rows)
+        files["AdditionalData.csv"] = "Data_ID,Subject_ID,Age,Gender,AF_Type\n" + "".join(rows)
     return files

@@ -70,7 +70,7 @@ def _check_header(record: str, path: Path, head: Any) -> None:
     if head.n_sig > MAX_SIGNALS or len(head.sig_name) != head.n_sig:
         raise RecordError(f"record {record}: signals is {head.n_sig}; its header describes "
                           f"{len(head.sig_name)}, allowed are {MAX_SIGNALS}")
-    check_rate(record, head.fs or math.nan)
+    check_rate(record, head.fs or 0)
     if head.sig_len is not None and head.sig_len < 1:
         raise RecordError(f"record {record}: samples is {head.sig_len}; allowed is 1 or more")
     for name in dict.fromkeys(head.file_name):

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from common.ecg.databases import DATABASES, database_of
 from common.ecg.download import TRIES, download, parse_sums
 from common.ecg.hospital_file import load_hospital
 from common.ecg.subjects import list_records, patient_of
+from common.ecg.windows import WindowSettings, prepare
 from common.errors import DownloadError, InputError
 
 MITDB = DATABASES["mitdb"]
@@ -27,9 +29,9 @@ MITDB = DATABASES["mitdb"]
 class Server(ThreadingHTTPServer):
     """PhysioNet in small: a folder, and faults that a test switches on."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, release: str = "mitdb/1.0.0") -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.folder = folder
+        self.folder, self.release = folder, release
         self.cuts: dict[str, int] = {}  # name -> how often an answer breaks off half way
         self.altered: dict[str, int] = {}  # name -> how often it is sent with a wrong byte
         self.stalls: dict[str, int] = {}  # name -> how often it stops half way for a second
@@ -54,7 +56,7 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(body=True)
 
     def answer(self, body: bool) -> None:
-        name = self.path.removeprefix("/files/mitdb/1.0.0/")
+        name = self.path.removeprefix(f"/files/{self.server.release}/")
         file = self.server.folder / name
         if not file.is_file():
             self.send_error(404)
@@ -89,10 +91,10 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
 
-@pytest.fixture
-def physionet(consortium: Path, tmp_path: Path) -> Iterator[Server]:
-    """A server of the synthetic mitdb, without its hospital file, in PhysioNet's layout."""
-    folder = Path(shutil.copytree(consortium / "mitdb", tmp_path / "server"))
+@contextmanager
+def lay_out(source: Path, folder: Path, release: str = "mitdb/1.0.0") -> Iterator[Server]:
+    """A server of a synthetic hospital, without its hospital file, in PhysioNet's layout."""
+    shutil.copytree(source, folder)
     for hidden in folder.glob(".*"):
         hidden.unlink()
     (folder / "hospital.yaml").unlink()
@@ -102,10 +104,16 @@ def physionet(consortium: Path, tmp_path: Path) -> Iterator[Server]:
     (folder / "SHA256SUMS.txt").write_text("".join(
         f"{hashlib.sha256(path.read_bytes()).hexdigest()} {path.relative_to(folder)}\n"
         for path in files))
-    with Server(folder) as server:
+    with Server(folder, release) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server
         server.shutdown()
+
+
+@pytest.fixture
+def physionet(consortium: Path, tmp_path: Path) -> Iterator[Server]:
+    with lay_out(consortium / "mitdb", tmp_path / "server") as server:
+        yield server
 
 
 def fetch(server: Server, to: Path) -> Path:
@@ -132,6 +140,21 @@ def test_a_database_becomes_a_hospital(physionet, tmp_path):
     assert done == sorted(done) and done[-1] == total == sum(
         len((physionet.folder / name).read_bytes())
         for name in parse_sums((physionet.folder / "SHA256SUMS.txt").read_text()))
+
+
+@pytest.mark.parametrize("slug", ["mitdb", "ltdb", "incartdb", "shdb-af"])
+def test_each_database_of_the_paper_from_its_server_to_windows(slug, consortium, tmp_path):
+    """Its own hospital file reads what the synthetic one, made beside the records, reads."""
+    database = DATABASES[slug]
+    with lay_out(consortium / slug, tmp_path / "server", f"{slug}/{database.version}") as server:
+        file = download(database, tmp_path / "to", lambda *_: None, server.address)
+    settings = WindowSettings(100, 8.0, 0.15, 0)
+    made = prepare(load_hospital(file), tmp_path / "stores", settings)
+    expected = prepare(load_hospital(consortium / slug / "hospital.yaml"), tmp_path / "other",
+                       settings)
+    assert len(made.info["patients"]) == 3
+    assert made.index.tobytes() == expected.index.tobytes()
+    assert made.windows.tobytes() == expected.windows.tobytes()
 
 
 def test_a_second_call_fetches_nothing_and_keeps_an_edited_hospital_file(physionet, tmp_path):
@@ -240,7 +263,8 @@ def test_sums_that_are_refused(line):
 
 @pytest.mark.parametrize("slug", sorted(DATABASES))
 def test_every_hospital_file_is_accepted(slug, tmp_path):
-    (tmp_path / "AdditionalData.csv").write_text("Data_ID,Age,Gender\n")
+    (tmp_path / "AdditionalData.csv").write_text("Data_ID,Subject_ID,Age,Gender\n")
+    (tmp_path / "SELECTED").touch()
     file = tmp_path / "hospital.yaml"
     file.write_text(database_of(slug).hospital_file())
     assert load_hospital(file).name == slug

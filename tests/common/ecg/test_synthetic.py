@@ -107,7 +107,7 @@ def test_hospital_file(cohort: Path, hospital: str) -> None:
         "name", "path", "leads", "subjects", "demographics", "labels"
     }  # fmt: skip
     assert keys.get("same_patient") == ([[201, 202]] if hospital == "mitdb" else None)
-    tables = [v for v in (keys["subjects"], keys["demographics"]) if v.endswith(".csv")]
+    tables = sorted({v for v in (keys["subjects"], keys["demographics"]) if v.endswith(".csv")})
     for table in tables:
         with open(cohort / hospital / table, encoding="utf-8") as file:
             rows = list(csv.reader(file))
@@ -131,8 +131,8 @@ def test_comments_name_age_and_sex_in_each_dialect(cohort: Path) -> None:
     assert wfdb.rdheader(str(cohort / "mitdb" / "103")).comments[0].startswith("-1 ")
     assert wfdb.rdheader(str(cohort / "shdb-af" / "001")).comments == []
     rows = (cohort / "shdb-af" / "AdditionalData.csv").read_text().split()
-    assert rows[0] == "Data_ID,Age,Gender,AF_Type"
-    assert {row.split(",")[2] for row in rows[1:]} == {"M", "F"}
+    assert rows[0] == "Data_ID,Subject_ID,Age,Gender,AF_Type"
+    assert {row.split(",")[3] for row in rows[1:]} == {"M", "F"}
 
 
 def test_annotation_dialects(cohort: Path) -> None:
