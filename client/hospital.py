@@ -18,6 +18,8 @@ from client.ledger import Ledger, Release
 from client.local_round import LocalRound, sampling, train_plainly, train_privately
 from common.anonymizers.rean import Frozen, rean_loss
 from common.config import Settings
+from common.ecg.labels import decided
+from common.ecg.subsets import balanced_training_set
 from common.ecg.windows import Store
 from common.errors import BudgetError, NoWindowsError, SettingsError
 from common.models.classifier import Classifier, build, load_shared, shared_state
@@ -110,6 +112,11 @@ class Hospital:
             rows = rows[self.allowed[rows] != (1 << len(ARRHYTHMIA_CLASSES)) - 1]
         elif stage in ("sex", "age"):
             rows = rows[self.store.index[stage][rows] >= 0]
+        elif stage == "anonymizer" and self.settings.rean.windows:
+            classes = decided(self.allowed)
+            if (classes[rows] >= 0).any():  # without labels there is nothing to balance by
+                rows = balanced_training_set(self.store.index, classes, self.settings.seed,
+                                             self.settings.rean.windows)
         return rows
 
     def fetch(self, rows: Indices) -> dict[str, Tensor]:

@@ -22,6 +22,10 @@ from common.protocol import CLASSIFIER_STAGES
 from common.results import write_json
 from common.training import predict
 
+# What a bundle says of the hospital's data; a patient's age in years, which the store has, stays.
+_DECLARED = ("name", "patients", "records", "leads", "records_by_leads", "sampling_rate",
+             "seconds", "hours", "recorded_hours", "skipped", "bad_seconds", "left_out",
+             "uncalibrated", "demographics")
 _PIECE = 4096  # windows anonymized at a time: a store may be larger than memory
 
 
@@ -98,7 +102,7 @@ def export_bundle(hospital: Hospital, folder: Path) -> None:
             np.save(part / f"frozen-{stage}-{name}.npy", predict(network, windows).numpy())
     account = hospital.ledger.account(hospital.settings.privacy.delta)
     write_json(part / "bundle.json", {
-        "site": hospital.site, "data": store.info,
+        "site": hospital.site, "data": {key: store.info[key] for key in _DECLARED},
         "ms_per_window": 1000 * seconds / max(1, len(clean)),
         "privacy": {"unit": account.unit, "epsilon": account.epsilon_window,
                     "delta": account.delta, "releases": account.releases,

@@ -112,8 +112,10 @@ class Rean:
     prd: float = 0.323  # on PRD as a ratio
     l1: float = 1.46
     ceiling: float = 0.0  # nats at which a privacy loss counts no further; 0: never (the paper)
+    windows: int = 0  # of the balanced training set; 0: every training window
 
     def __post_init__(self) -> None:
+        _check("rean.windows", self.windows, self.windows >= 0, ">= 0 (0: every window)")
         _check("rean.bound", self.bound, 0 < self.bound <= 1, "(0, 1]")
         for name in ("utility", "privacy", "prd", "l1", "ceiling"):
             _check(f"rean.{name}", getattr(self, name), getattr(self, name) >= 0, ">= 0")
@@ -179,6 +181,9 @@ class Settings:
         _check("leads", self.leads, 1 <= self.leads <= 32, "1 to 32")
         _check("slots", self.slots, self.slots >= 0, ">= 0")
         scenario_of(self.training, self.privacy.unit, self.engine)
+        # A set balanced by class changes in many places when one window comes or goes.
+        _check("rean.windows", self.rean.windows, not self.rean.windows
+               or self.privacy.unit == "none", f"0 where privacy.unit is {self.privacy.unit!r}")
 
     def stage(self, stage: Stage) -> Training:
         """Training settings of one stage."""

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from common.audits.utility import decided
 from common.ecg import subsets
 from common.ecg.databases import DATABASES, PAPER_SHARES, PAPER_WINDOWS, Database
+from common.ecg.labels import decided
 from common.ecg.pooling import merge
 from common.ecg.store import summary
 from common.ecg.windows import Store

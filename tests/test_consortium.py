@@ -1,6 +1,7 @@
 """Whole runs, as small as they can be: they show that the parts fit, not that networks learn."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from client.hospital import Hospital
 from client.ledger import Ledger
 from common.anonymizers.rean import prd
 from common.ecg.windows import Store
+from common.errors import InputError
 from server.overrides import compose_settings
 from server.run_directory import create_run, open_run
 from simulations.consortium import run
@@ -93,6 +95,26 @@ def test_distortion_weights_of_rean_grow_over_the_rounds(federated, data, tmp_pa
     torch.testing.assert_close(last - first, full)
 
 
+def test_the_anonymizers_balanced_training_set(federated, data, tmp_path):
+    folder, _ = federated
+    settings = open_run(folder)
+    state = next((folder / "hospitals" / "mitdb").iterdir())
+    store = Store.open(next((data / "stores").glob("mitdb-*")))
+
+    def usable(windows, stage):
+        changed = replace(settings, rean=replace(settings.rean, windows=windows))
+        return Hospital("mitdb", store, state.parent, tmp_path / "l", changed, state.name).usable(
+            stage)
+
+    few, every = usable(12, "anonymizer"), usable(0, "anonymizer")
+    assert len(few) == 12 and set(few) < set(every)
+    assert np.bincount(store.labels("paper")[few]).max() <= 6 < len(every) / 4
+    assert np.array_equal(usable(12, "diagnosis"), usable(0, "diagnosis"))
+    with pytest.raises(InputError, match="rean.windows is 12; allowed: 0 where privacy.unit is"):
+        replace(settings, rean=replace(settings.rean, windows=12),
+                privacy=replace(settings.privacy, unit="window"))
+
+
 def test_reserved_patients_are_in_no_training(federated):
     folder, metrics = federated
     for site in metrics["data"]:
@@ -126,3 +148,28 @@ def test_other_training_modes(training, data, tmp_path):
     assert set(metrics["data"]) == ({"pooled"} if training == "pooled"
                                     else {"mitdb", "ltdb", "incartdb", "shdb-af"})
     assert metrics["clean"]["reid"]["n"] > 0
+
+
+def test_several_leads_go_through_windows_networks_release_and_audit(consortium, data, tmp_path):
+    files = []
+    for name, leads in (("incartdb", "[II, V1]"), ("ltdb", "[[ECG1], [ECG2]]")):
+        text = (consortium / name / "hospital.yaml").read_text()
+        text = re.sub("leads: .*", f"leads: {leads}", text)
+        text = re.sub("path: .*", f"path: {consortium / name}", text)
+        files.append(tmp_path / f"{name}.yaml")
+        files[-1].write_text(text)
+    names = ",".join(map(str, files))
+    metrics = simulate(tmp_path / "run", data, f"hospitals=[{names}]", "leads=2")
+    assert metrics["data"]["incartdb"]["records_by_leads"] == {"II + V1": 7}
+    for site in ("incartdb", "ltdb"):
+        clean, released = (np.load(tmp_path / "run" / "bundles" / site / f"{which}.npy")
+                           for which in ("clean", "released"))
+        assert clean.shape == released.shape and clean.shape[1] == 2
+        changed = np.abs(released - clean).max(axis=(0, 2))
+        assert ((changed > 0) & (changed <= 0.08 + 1e-6)).all()  # each lead, within the bound
+        assert not np.array_equal(clean[:, 0], clean[:, 1])
+        release = next((tmp_path / "run" / "hospitals" / site).glob("*/release"))
+        name = (release / "RECORDS").read_text().split()[0]
+        assert wfdb.rdrecord(str(release / name)).n_sig == 2
+    assert metrics["clean"]["reid"]["n"] > 0
+    assert not any("ages" in facts for facts in metrics["data"].values())

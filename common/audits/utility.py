@@ -9,18 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.audits.auroc import auroc
+from common.ecg.labels import decided
 from common.protocol import ARRHYTHMIA_CLASSES
 from common.results import Estimate, clustered_bootstrap, mean_estimate
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-def decided(allowed: NDArray[np.uint8]) -> Ints:
-    """Class of each window whose mask allows exactly one, else -1. [n] -> [n]."""
-    masks = 1 << np.arange(len(ARRHYTHMIA_CLASSES))
-    match = allowed[:, None] == masks
-    return np.where(match.any(1), match.argmax(1), -1)
 
 
 def diagnosis(scores: Floats, allowed: NDArray[np.uint8], patient: Ints) -> dict[str, Any]:

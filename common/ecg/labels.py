@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from common.protocol import ARRHYTHMIA_CLASSES
+
 Floats = NDArray[np.float64]
 Masks = NDArray[np.uint8]
 
@@ -27,6 +29,13 @@ class Annotations:
     symbol: tuple[str, ...]
     aux_note: tuple[str, ...]
     subtype: NDArray[np.int_]
+
+
+def decided(masks: Masks) -> NDArray[np.int64]:
+    """Class of each window whose mask allows exactly one, else -1. [n] -> [n]."""
+    single = 1 << np.arange(len(ARRHYTHMIA_CLASSES))
+    match = masks[:, None] == single
+    return np.where(match.any(1), match.argmax(1), -1)
 
 
 def label_windows(

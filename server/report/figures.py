@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from common.audits.utility import decided
+from common.ecg.labels import decided
 from common.protocol import ARRHYTHMIA_CLASSES
 from server.bundles import Bundles
 

@@ -6,7 +6,8 @@ from sklearn.metrics import roc_auc_score
 
 from common.audits.membership import loss_gap
 from common.audits.reidentification import closed_set, identification_rate, protocols
-from common.audits.utility import decided, diagnosis, prd
+from common.audits.utility import diagnosis, prd
+from common.ecg.labels import decided
 from common.results import clustered_bootstrap, mean_estimate
 
 
