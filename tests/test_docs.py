@@ -11,8 +11,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import typer
 
 import fedrean
+from common.ecg.hospital_file import KEYS
 from server.overrides import compose_settings
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -60,17 +62,33 @@ def test_make_targets_that_are_shown_exist():
     assert shown <= set(rules)
 
 
+def test_data_commands_that_are_shown_are_parsed():
+    group = typer.main.get_command(fedrean.app).commands["data"]
+    shown = [words[2:] for words in commands()
+             if words[0].endswith("fedrean") and words[1] == "data"]
+    assert {words[0] for words in shown} >= {"download", "prepare", "describe"}
+    for name, *words in shown:
+        group.commands[name].make_context(name, words)  # exits where a word is wrong
+
+
 def test_the_hospital_file_of_the_readme(consortium, tmp_path, monkeypatch, capsys):
     [text] = blocks(ROOT / "README.md", "yaml")
     shutil.copytree(consortium / "mitdb", tmp_path, dirs_exist_ok=True)
     (tmp_path / "hospital.yaml").write_text(text)
-    [words] = [words for words in commands() if words[1:3] == ["data", "describe"]]
+    [words] = [words for words in commands() if words[1:] == ["data", "describe", "hospital.yaml"]]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", words)
     with pytest.raises(SystemExit) as left:
         fedrean.main()
     assert left.value.code == 0
     assert "mitdb" in capsys.readouterr().out
+
+
+def test_the_hospital_file_keys_of_the_docs():
+    page = (ROOT / "docs" / "data.md").read_text()
+    table = page[page.index("| key |") : page.index("WFDB records have one segment")]
+    shown = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)))
+    assert shown == list(KEYS)
 
 
 def test_the_folder_that_compose_mounts(tmp_path):

@@ -14,8 +14,8 @@ from common.errors import InputError
 
 LABELS = ("beats+rhythm", "beats", "rhythm-comments", "none")
 UNITS = ("mV", "uV", "V")
-_KEYS = ("name", "path", "records", "leads", "subjects", "same_patient", "demographics", "labels",
-         "sampling_rate", "unit", "checksums")
+KEYS = ("name", "path", "records", "leads", "subjects", "same_patient", "demographics", "labels",
+        "sampling_rate", "unit", "checksums")
 _REQUIRED = ("name", "path", "leads", "subjects", "labels")
 
 
@@ -64,8 +64,8 @@ def load_hospital(file: Path) -> HospitalFile:
     values = _read_yaml(file)
     file = Path(file).resolve()
     for key in values:
-        if key not in _KEYS:
-            raise InputError(f"{file}: key is {key!r}; allowed is one of {', '.join(_KEYS)}")
+        if key not in KEYS:
+            raise InputError(f"{file}: key is {key!r}; allowed is one of {', '.join(KEYS)}")
     for key in _REQUIRED:
         if key not in values:
             raise InputError(f"{file}: key {key!r} is missing; needed are {', '.join(_REQUIRED)}")
@@ -142,7 +142,7 @@ def _read_yaml(file: Path) -> dict[str, object]:
         reason = " ".join(str(error).split())
         raise InputError(f"hospital file '{file}' is not YAML: {reason}") from None
     if not isinstance(tree, dict):
-        raise InputError(f"hospital file '{file}' holds no keys; allowed are {', '.join(_KEYS)}")
+        raise InputError(f"hospital file '{file}' holds no keys; allowed are {', '.join(KEYS)}")
     return {str(key): value for key, value in tree.items()}
 
 
