@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.ecg import subsets
-from common.ecg.databases import DATABASES, PAPER_SHARES, PAPER_WINDOWS, Database
+from common.ecg.databases import DATABASES, PAPER_SHARES, PAPER_WINDOWS
 from common.ecg.labels import decided
 from common.ecg.pooling import merge
 from common.ecg.store import summary
@@ -33,9 +33,7 @@ def describe(stores: Sequence[Store], seed: int = 0) -> dict[str, Any]:
     if len(stores) > 1:
         found["all"] = _facts(index, info)
     found["sets"] = _sets(index, seed)
-    found["paper"] = {"windows": PAPER_WINDOWS, "share": PAPER_SHARES,
-                      **{name: _published(DATABASES[name]) for name in found["hospitals"]
-                         if name in DATABASES and DATABASES[name].paper}}
+    found["paper"] = _published()
     return found
 
 
@@ -82,18 +80,30 @@ def _sets(index: NDArray[Any], seed: int) -> dict[str, Any]:
     return found
 
 
-def _published(database: Database) -> dict[str, Any]:
-    paper = database.paper
-    assert paper is not None
-    return {"patients": paper.patients, "sex": {"M": paper.men, "F": paper.women},
-            "ages": list(paper.ages), "remark": paper.remark}
+def _published() -> dict[str, Any]:
+    """The REAN paper's figures: of all four databases, and of each."""
+    rows = {name: database.paper for name, database in DATABASES.items() if database.paper}
+    each = {name: {"patients": row.patients, "sex": {"M": row.men, "F": row.women},
+                   "ages": list(row.ages), "remark": row.remark} for name, row in rows.items()}
+    return {"patients": sum(row.patients for row in rows.values()),
+            "sex": {"M": sum(row.men for row in rows.values()),
+                    "F": sum(row.women for row in rows.values())},
+            "ages": [min(row.ages[0] for row in rows.values()),
+                     max(row.ages[1] for row in rows.values())],
+            "windows": PAPER_WINDOWS, "share": PAPER_SHARES, "databases": each}
 
 
 def table(found: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of cells: a column for each hospital, for all, and for the paper."""
+    """Header and rows of cells: a column for each hospital, for all, and for the paper's four."""
     columns = {**found["hospitals"], **({"all": found["all"]} if "all" in found else {})}
-    rows = [[name, *cells] for name, cells in _rows(list(columns.values()))]
-    return ["", *columns], rows
+    paper = found["paper"]
+    beside = {"patients": f"{paper['patients']}", "windows": f"{paper['windows']:,}",
+              "men / women / unknown": f"{paper['sex']['M']} / {paper['sex']['F']} / 0",
+              "ages, years (known)": f"{paper['ages'][0]} to {paper['ages'][1]} (184)",
+              **{f"  {name}, labels=paper": f"{share} %" for name, share in
+                 paper["share"].items()}}
+    rows = [[name, *cells, beside.get(name, "")] for name, cells in _rows(list(columns.values()))]
+    return ["", *columns, "REAN paper, 4 databases"], rows
 
 
 def _rows(facts: list[dict[str, Any]]) -> list[tuple[str, list[str]]]:
@@ -146,14 +156,12 @@ def _cell(value: Any) -> str:
 
 def lines(found: dict[str, Any]) -> list[str]:
     """What stands below the table: the paper's figures, the sets, and why records are out."""
-    paper = found["paper"]
-    shares = ", ".join(f"{name} {share} %" for name, share in paper["share"].items())
-    below = [f"The REAN paper, four databases: {paper['windows']:,} windows; {shares}"]
-    for name, said in paper.items():
+    below = []
+    for name, said in found["paper"]["databases"].items():
         if name in found["hospitals"]:
             sex, ages = said["sex"], said["ages"]
-            below.append(f"  {name} there: {said['patients']} patients, {sex['M']} men, {sex['F']} "
-                         f"women, {ages[0]} to {ages[1]} years; {said['remark']}")
+            below.append(f"{name} in the REAN paper: {said['patients']} patients, {sex['M']} men, "
+                         f"{sex['F']} women, {ages[0]} to {ages[1]} years; {said['remark']}")
     below.append("Sets of the paper that these windows give (n, patients, men / women, classes):")
     for name, one in found["sets"].items():
         classes = ", ".join(f"{label} {count:,}" for label, count in one["classes"].items())

@@ -42,15 +42,16 @@ def test_facts_add_up(stores: list[Store]) -> None:
 def test_the_table_and_what_stands_below(stores: list[Store]) -> None:
     found = describe(stores)
     header, rows = table(found)
-    assert header == ["", "mitdb", "shdb-af", "all"] and {len(row) for row in rows} == {4}
+    assert header[:4] == ["", "mitdb", "shdb-af", "all"] and {len(row) for row in rows} == {5}
     cells = {row[0]: row[1:] for row in rows}
-    assert cells["patients"] == ["3", "3", "6"]
-    windows = [int(cell) for cell in cells["windows"]]
-    normal = [int(cell.split()[0]) for cell in cells["  Normal, labels=paper"]]
+    assert cells["patients"] == ["3", "3", "6", "186"]
+    assert cells["men / women / unknown"][3] == "103 / 83 / 0"
+    windows = [int(cell) for cell in cells["windows"][:3]]
+    normal = [int(cell.split()[0]) for cell in cells["  Normal, labels=paper"][:3]]
+    assert (cells["windows"][3], cells["  AFIB, labels=paper"][3]) == ("1,163,983", "19.0 %")
     assert cells["  Normal, labels=paper"][2].endswith(f"({100 * normal[2] / windows[2]:.1f} %)")
     below = "\n".join(lines(found))
-    assert "1,163,983 windows; Normal 77.3 %" in below
-    assert "shdb-af there: 100 patients, 55 men, 45 women, 31 to 87 years" in below
+    assert "shdb-af in the REAN paper: 100 patients, 55 men, 45 women, 31 to 87 years" in below
     assert "shared 500, labels=paper: " in below and "mitdb left out" not in below
     assert "all" not in describe(stores[:1])
 
