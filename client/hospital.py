@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from client.ledger import Ledger, Release
 from client.local_round import LocalRound, sampling, train_plainly, train_privately
-from common.anonymizers.rean import Frozen, rean_loss
+from common.anonymizers.contract import Frozen
+from common.anonymizers.rean import at_share, rean_loss
 from common.config import Settings
 from common.ecg.labels import decided
 from common.ecg.subsets import balanced_training_set
@@ -132,18 +133,13 @@ class Hospital:
         return {name: value.to(self.device) for name, value in batch.items()}
 
     def loss(self, stage: Stage, number: int) -> Loss:
-        """The stage's loss of each window, (B,), in a round of it.
-
-        REAN's distortion weights grow from 0 to their full value over the rounds: with them from
-        the start, the residual falls to zero before it has found what hides a patient.
-        """
+        """The stage's loss of each window, (B,), in a round of it."""
         if stage == "diagnosis":
             return lambda net, b: allowed_loss(net(b["x"]), b["allowed"])
         if stage == "anonymizer":
             rounds = self.settings.anonymizer.rounds
             share = (number - 1) / (rounds - 1) if rounds > 1 else 1.0
-            frozen, rean = self.frozen(), self.settings.rean
-            rean = replace(rean, prd=share * rean.prd, l1=share * rean.l1)
+            frozen, rean = self.frozen(), at_share(self.settings.rean, share)
             return lambda net, b: rean_loss(net, b, frozen, rean)
         return lambda net, b: masked_loss(net(b["x"]), b[stage])
 

@@ -31,7 +31,7 @@ _PIECE = 4096  # windows anonymized at a time: a store may be larger than memory
 
 def anonymizer_of(hospital: Hospital) -> ReanAnonymizer:
     """The trained anonymizer as this hospital holds it."""
-    return ReanAnonymizer(hospital.trained("anonymizer"), hospital.settings.rean.bound)
+    return ReanAnonymizer(hospital.trained("anonymizer"), hospital.settings.rean)
 
 
 def write_release(hospital: Hospital) -> Path:
@@ -49,7 +49,7 @@ def write_release(hospital: Hospital) -> Path:
     names = []
     for record in np.unique(index["record"][rows]):
         of_record = rows[index["record"][rows] == record]
-        released = anonymizer_of(hospital).anonymize(np.array(hospital.store.windows[of_record]))
+        released = anonymizer_of(hospital).release(np.array(hospital.store.windows[of_record]))
         starts = index["start"][of_record]
         name = secrets.token_hex(6)
         wfdb.wrsamp(name, info["sampling_rate"],
@@ -91,7 +91,7 @@ def export_bundle(hospital: Hospital, folder: Path) -> None:
     released = open_memmap(part / "released.npy", mode="w+", dtype=np.float32, shape=clean.shape)
     started = time.perf_counter()
     for first in range(0, len(clean), _PIECE):
-        released[first : first + _PIECE] = anonymizer.anonymize(clean[first : first + _PIECE])
+        released[first : first + _PIECE] = anonymizer.release(clean[first : first + _PIECE])
     seconds = time.perf_counter() - started
     np.save(part / "index.npy", store.index)
     np.save(part / "allowed.npy", hospital.allowed)

@@ -113,9 +113,11 @@ class Rean:
     l1: float = 1.46
     ceiling: float = 0.0  # nats at which a privacy loss counts no further; 0: never (the paper)
     windows: int = 0  # of the balanced training set; 0: every training window
+    target: str = "away"  # away (the paper's), uniform or decoy: what hides an attribute
 
     def __post_init__(self) -> None:
         _check("rean.windows", self.windows, self.windows >= 0, ">= 0 (0: every window)")
+        _one_of("rean.target", self.target, ("away", "uniform", "decoy"))
         _check("rean.bound", self.bound, 0 < self.bound <= 1, "(0, 1]")
         for name in ("utility", "privacy", "prd", "l1", "ceiling"):
             _check(f"rean.{name}", getattr(self, name), getattr(self, name) >= 0, ">= 0")

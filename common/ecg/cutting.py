@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import resample_poly
 
+from common.ecg.beats import Beats, beats_in, no_beats
 from common.ecg.demographics import demographics_of
 from common.ecg.hospital_file import HospitalFile
 from common.ecg.labels import label_windows
@@ -51,6 +52,7 @@ class Cut:
 
     starts: NDArray[np.float64]  # s, of the windows kept
     labels: tuple[NDArray[np.uint8], NDArray[np.uint8]]  # strict, paper
+    beats: Beats
     person: tuple[int, float]  # sex, age in years
     record_seconds: float
     leads: tuple[str, ...]  # names, as the record has them
@@ -62,7 +64,9 @@ class Cut:
     def to_json(self) -> str:
         """The cut as text."""
         plain = {**asdict(self), "starts": self.starts.tolist(),
-                 "labels": [mask.tolist() for mask in self.labels]}
+                 "labels": [mask.tolist() for mask in self.labels],
+                 "beats": [part.tolist() for part in (self.beats.first, self.beats.time,
+                                                      self.beats.kind)]}
         return json.dumps(plain)
 
     @classmethod
@@ -70,9 +74,11 @@ class Cut:
         """A cut from its text."""
         plain = json.loads(text)
         strict, paper = (np.array(mask, dtype=np.uint8) for mask in plain["labels"])
+        first, time, kind = plain["beats"]
+        beats = Beats(np.array(first, np.int64), np.array(time, float), np.array(kind, np.int64))
         sex, age = plain["person"]
         return cls(**{**plain, "starts": np.array(plain["starts"], dtype=np.float64),
-                      "labels": (strict, paper), "person": (sex, age),
+                      "labels": (strict, paper), "person": (sex, age), "beats": beats,
                       "leads": tuple(plain["leads"])})
 
 
@@ -88,8 +94,8 @@ def cut_record(hospital: HospitalFile, record: str, part: Path, settings: Window
         return _cut(hospital, record, part, settings)
     except RecordError as error:
         nothing = np.zeros(0, np.uint8)
-        return Cut(np.zeros(0), (nothing, nothing), (-1, np.nan), 0.0, (), {}, {}, False,
-                   str(error))
+        return Cut(np.zeros(0), (nothing, nothing), no_beats(0), (-1, np.nan), 0.0, (), {}, {},
+                   False, str(error))
 
 
 def _cut(hospital: HospitalFile, record: str, part: Path, settings: WindowSettings) -> Cut:
@@ -113,10 +119,11 @@ def _cut(hospital: HospitalFile, record: str, part: Path, settings: WindowSettin
     windows = (cut[:, keep] - low[:, keep]) / (high - low)[:, keep]
     _write(part, windows.swapaxes(0, 1))
     labels = label_windows(read.annotations, rate, starts[keep], seconds, hospital.labels)
+    beats = beats_in(read.annotations, rate, starts[keep], seconds)
     person = demographics_of(hospital, record, read.comments)
     skipped = {name: found for name in REASONS if (found := int((reason == name).sum()))}
     error = "" if keep.any() else f"record {record}: none of {count} windows is usable: {skipped}"
-    return Cut(starts[keep], labels, person, duration, read.leads, skipped,
+    return Cut(starts[keep], labels, beats, person, duration, read.leads, skipped,
                {name: float(mask.sum()) / rate for name, mask in bad.items()}, read.uncalibrated,
                error)
 

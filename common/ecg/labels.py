@@ -15,7 +15,10 @@ Masks = NDArray[np.uint8]
 
 _NORMAL, _AFIB, _PVC, _SVE = 1, 2, 4, 8  # bits, in the order of protocol.ARRHYTHMIA_CLASSES
 _ALL = _NORMAL | _AFIB | _PVC | _SVE
-_V_BEATS, _S_BEATS = ("V", "E"), ("A", "a", "J", "S")  # AAMI classes
+BEAT_CLASSES = {  # AAMI EC57, and the WFDB symbols of each
+    "N": ("N", "L", "R", "B", "e", "j", "n"), "S": ("A", "a", "J", "S"), "V": ("V", "E", "r"),
+    "F": ("F",), "Q": ("/", "f", "Q", "?"),
+}  # fmt: skip
 _UNCLASSIFIED = ("Q", "?")  # a beat that may be any
 _FLUTTER = ("[", "!", "]")  # ventricular flutter or fibrillation: none of the four classes
 _AF_NOTES = ("(AFIB", "(AFL")
@@ -48,7 +51,7 @@ def label_windows(
     """Masks of the classes that each window may have; bit i is ARRHYTHMIA_CLASSES[i].
 
     In this order: a window is AFIB if AFIB or AFL rhythm covers at least half of it; PVC if it
-    holds an AAMI V beat (V, E); SVE if it holds an AAMI S beat (A, a, J, S); else Normal, which
+    holds an AAMI V beat (V, E, r); SVE if it holds an AAMI S beat (A, a, J, S); else Normal, which
     means "none of the three": paced beats, bundle branch blocks and fusion beats are in it.
 
     Args:
@@ -114,7 +117,8 @@ def _beat_labels(
         first, last = np.searchsorted(at, starts), np.searchsorted(at, starts + seconds)
         return np.asarray(last > first)
 
-    labels = np.where(holds(_V_BEATS), _PVC, np.where(holds(_S_BEATS), _SVE, _NORMAL))
+    ectopic = [holds(BEAT_CLASSES["V"]), holds(BEAT_CLASSES["S"])]
+    labels = np.select(ectopic, [_PVC, _SVE], _NORMAL)
     earlier = np.select([labels == _PVC, labels == _SVE], [0, _PVC], _PVC | _SVE)
     possible = np.where(holds(_UNCLASSIFIED), labels | earlier, labels)
     possible = np.where(holds(_FLUTTER), _ALL, possible)

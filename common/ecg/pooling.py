@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from common.ecg.beats import join
 from common.ecg.store import CHUNK, FORMAT, Store, build_store, finish_store
 from common.errors import InputError
 
@@ -40,7 +41,8 @@ def pool(stores: Sequence[Store], directory: Path) -> Store:
             with part.open("wb") as out:
                 for first in range(0, len(store.windows), step):
                     store.windows[first : first + step].tofile(out)
-        finish_store(partial, index, info, parts, stores[0].windows.shape[1:])
+        finish_store(partial, index, info, parts, stores[0].windows.shape[1:],
+                     join([store.beats() for store in stores]))
 
     return build_store(target, fill)
 

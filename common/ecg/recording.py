@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import wfdb
 from numpy.typing import NDArray
+from wfdb.io.annotation import ann_labels
 
 from common.ecg.hospital_file import HospitalFile
 from common.ecg.labels import Annotations
@@ -19,6 +22,8 @@ Bools = NDArray[np.bool_]
 
 MAX_RATE = 20000.0  # Hz
 MAX_SIGNALS = 256
+_SYMBOLS: dict[int, str] = {label.label_store: label.symbol for label in ann_labels}
+_SKIP, _FIELDS, _AUX = 59, (60, 61, 62, 63), 63  # codes of .atr that are no annotations
 _MILLIVOLTS = {"mv": 1.0, "uv": 1e-3, "µv": 1e-3, "μv": 1e-3, "v": 1e3, "nv": 1e-6}
 
 
@@ -46,6 +51,13 @@ class Recording:
     annotations: Annotations | None = None
 
 
+def brief(value: object, most: int = 100) -> str:
+    """What a file holds, fit for a message: one printable line, cut where it is long."""
+    text = " ".join(str(value).split())
+    text = text if text.isprintable() else ascii(text)[1:-1]
+    return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
+
+
 def choose_leads(hospital: HospitalFile, record: str, names: Sequence[str]) -> list[int]:
     """The channel of each wanted lead; names match as written, or else whatever their case.
 
@@ -56,11 +68,12 @@ def choose_leads(hospital: HospitalFile, record: str, names: Sequence[str]) -> l
     for wanted in hospital.leads:
         found = next((i for lead in wanted for i in _places(lead, names, folded)), None)
         if found is None:
-            raise RecordError(f"record {record}: leads are {', '.join(names)}; wanted is "
-                              f"{' or '.join(wanted)}")
+            raise RecordError(f"record {record}: leads are {brief(', '.join(names))}; wanted is "
+                              f"{brief(' or '.join(wanted))}")
         channels.append(found)
     if len(set(channels)) != len(channels):
-        raise RecordError(f"record {record}: leads are {', '.join(names)}; two choices coincide")
+        raise RecordError(f"record {record}: leads are {brief(', '.join(names))}; two choices "
+                          "coincide")
     return channels
 
 
@@ -76,7 +89,7 @@ def millivolts(record: str, unit: str) -> float:
         RecordError: it is no unit of voltage.
     """
     if unit.lower() not in _MILLIVOLTS:
-        raise RecordError(f"record {record}: unit is {unit!r}; allowed is mV, uV, nV or V")
+        raise RecordError(f"record {record}: unit is {brief(unit)!r}; allowed is mV, uV, nV or V")
     return _MILLIVOLTS[unit.lower()]
 
 
@@ -103,26 +116,67 @@ def read_annotations(path: Path, record: str, samples: int, rate: float) -> Anno
     if not file.is_file():
         return None
     try:
-        _check_size(file, record)
-        found = wfdb.rdann(str(path), "atr")
+        _check_codes(file.read_bytes(), record)
+        found = wfdb.rdann(str(path), "atr", return_label_elements=["label_store"])
         sample = np.asarray(found.sample, dtype=np.int64)
     except RecordError:
         raise
     except Exception as error:  # wfdb's parser raises whatever garbage leads it to
-        reason = " ".join(str(error).split())[:200]
-        raise RecordError(f"record {record}: its .atr cannot be read ({reason})") from None
+        raise RecordError(f"record {record}: its .atr cannot be read "
+                          f"({brief(error, 200)})") from None
+    if found.fs and not math.isclose(found.fs, rate, rel_tol=1e-6):
+        raise RecordError(f"record {record}: its .atr counts at {found.fs:g} Hz; allowed is the "
+                          f"record's {rate:g} Hz")
     if len(sample) and (sample.min() < 0 or (np.diff(sample) < 0).any()):
         raise RecordError(f"record {record}: its .atr is damaged; times must rise from 0")
     if len(sample) and sample[-1] > samples + rate:
         raise RecordError(f"record {record}: its .atr is damaged; a time is {sample[-1]} samples, "
                           f"the record has {samples}")
+    own = {code: symbol for code, symbol, _ in found.custom_labels or ()}  # wfdb misplaces them
+    symbols = tuple({**_SYMBOLS, **own}.get(code, "") for code in found.label_store.tolist())
     notes = tuple(note or "" for note in found.aux_note)
-    return Annotations(sample, tuple(found.symbol), notes, np.asarray(found.subtype, dtype=int))
+    return Annotations(sample, symbols, notes, np.asarray(found.subtype, dtype=int))
 
 
-def _check_size(file: Path, record: str) -> None:
-    """A file without its end marker is cut; wfdb would read on into nothing."""
-    data = file.read_bytes()
+def _check_codes(data: bytes, record: str) -> None:
+    """Refuse what wfdb would misread: it pairs repeated fields with other annotations' times."""
+    damaged = f"record {record}: its .atr is damaged; "
     if len(data) < 2 or len(data) % 2 or data[-2:] != b"\0\0":
-        raise RecordError(f"record {record}: its .atr is damaged; it has {len(data)} bytes and "
-                          "must end in the marker 00 00")
+        raise RecordError(f"{damaged}it has {len(data)} bytes and must end in the marker 00 00")
+    at, end = 0, len(data) - 2
+    seen: set[int] | None = None  # fields of the annotation before; None where there is none
+    notes = []
+    while at < end:
+        low, code = data[at], data[at + 1] >> 2
+        if code in _FIELDS:
+            if seen is None or code in seen:
+                raise RecordError(f"{damaged}byte {at} has field {code}; allowed is one of each "
+                                  "after an annotation")
+            seen.add(code)
+            if code == _AUX:
+                notes.append(data[at + 2 : at + 2 + low])
+                at += low + low % 2
+            at += 2
+        elif code == _SKIP:
+            seen, at = None, at + 6
+        elif data[at : at + 2] == b"\0\0" and any(data[at:]):
+            raise RecordError(f"{damaged}byte {at} has its end marker; {end - at} bytes follow")
+        else:
+            seen, at = set(), at + 2
+    if at > end:
+        raise RecordError(f"{damaged}its last field is {at - end} bytes longer than the file")
+    _check_definitions(notes, record)
+
+
+def _check_definitions(notes: Sequence[bytes], record: str) -> None:
+    """Notes that begin with ## define things; on one that wfdb does not know it waits forever."""
+    kinds = ""
+    for note in notes:
+        if re.match(rb"## time resolution: \d", note):
+            kinds += "t"
+        elif note.startswith(b"## "):
+            kinds += {b"## annotation type definitions": "d",
+                      b"## end of definitions": "e"}.get(note, "?")  # fmt: skip
+    if kinds not in ("", "t", "de", "tde", "det"):
+        raise RecordError(f"record {record}: its .atr is damaged; allowed notes that begin with ## "
+                          "are one time resolution and one list of definitions")

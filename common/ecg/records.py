@@ -8,7 +8,7 @@ from pathlib import Path
 
 from common.ecg.edf_files import read_edf
 from common.ecg.hospital_file import HospitalFile
-from common.ecg.recording import Recording, read_annotations
+from common.ecg.recording import Recording, brief, read_annotations
 from common.ecg.table_files import read_signal_table
 from common.ecg.wfdb_files import read_wfdb
 from common.errors import RecordError
@@ -44,6 +44,5 @@ def read_record(hospital: HospitalFile, record: str) -> Recording:
         name = Path(str(error.filename)).name
         raise RecordError(f"record {record}: file '{name}' is missing") from None
     except Exception as error:  # parsers raise whatever garbage leads them to
-        reason = " ".join(str(error).split())[:200]
-        kind = type(error).__name__
-        raise RecordError(f"record {record}: it cannot be read ({kind}: {reason})") from None
+        reason = f"{type(error).__name__}: {brief(error, 200)}"
+        raise RecordError(f"record {record}: it cannot be read ({reason})") from None

@@ -13,10 +13,11 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from common.ecg.beats import Beats, no_beats
 from common.errors import InputError
 from common.protocol import AGE_BANDS, PARTS, SEXES
 
-FORMAT = 3  # part of a store's key: raise it when the numbers change
+FORMAT = 4  # part of a store's key: raise it when the numbers change
 CHUNK = 1 << 24  # bytes copied at a time
 _LOCK = "lock"
 INDEX = np.dtype(
@@ -54,6 +55,11 @@ class Store:
         if reserved is not None:
             keep &= self.index["reserved"] == reserved
         return np.flatnonzero(keep).astype(np.int64)
+
+    def beats(self) -> Beats:
+        """The annotated beats of every window; none where a record annotates none."""
+        saved = np.load(self.path / "beats.npz")
+        return Beats(saved["first"], saved["time"], saved["kind"])
 
     def labels(self, mode: str) -> NDArray[np.uint8]:
         """Masks of possible classes per window; `mode` is "strict" or "paper"."""
@@ -120,6 +126,7 @@ def finish_store(
     info: dict[str, Any],
     parts: Sequence[Path],
     shape: tuple[int, ...],
+    beats: Beats | None = None,
 ) -> None:
     """Join the part files and write what describes them."""
     header = {"descr": "<f4", "fortran_order": False, "shape": (len(index), *shape)}
@@ -130,5 +137,7 @@ def finish_store(
                 shutil.copyfileobj(source, out, CHUNK)
             part.unlink()
     np.save(partial / "index.npy", index)
+    beats = beats or no_beats(len(index))
+    np.savez(partial / "beats.npz", first=beats.first, time=beats.time, kind=beats.kind)
     text = json.dumps({**info, "demographics": summary(index)}, indent=1)
     (partial / "store.json").write_text(text + "\n")

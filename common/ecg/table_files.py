@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow.parquet
 
 from common.ecg.hospital_file import HospitalFile
-from common.ecg.recording import Recording, choose_leads, millivolts
+from common.ecg.recording import Floats, Recording, brief, choose_leads, millivolts
 from common.errors import RecordError
 
 
@@ -28,21 +28,25 @@ def read_signal_table(hospital: HospitalFile, record: str) -> Recording:
     file = file if parquet else path.with_name(path.name + ".csv")
     names = _columns(file, parquet)
     chosen = [names[i] for i in choose_leads(hospital, record, names)]
-    if parquet:
-        table = pd.read_parquet(file, columns=chosen)
-    else:
-        table = pd.read_csv(file, usecols=chosen, skipinitialspace=True)
-    scale = millivolts(record, hospital.unit)
     try:
-        signal = table[chosen].to_numpy(dtype=np.float64, na_value=np.nan).T * scale
+        cells = _cells(file, parquet, chosen)
     except (TypeError, ValueError) as error:
-        reason = " ".join(str(error).split())[:200]
         raise RecordError(f"record {record}: '{file.name}' holds cells that are no numbers "
-                          f"({reason})") from None
+                          f"({brief(error, 200)})") from None
+    with np.errstate(over="ignore"):  # infinite volts are missing ones
+        signal = cells.T * millivolts(record, hospital.unit)
     if not signal.shape[1]:
         raise RecordError(f"record {record}: samples is 0; allowed is 1 or more")
     signal[~np.isfinite(signal)] = np.nan
     return Recording(tuple(chosen), np.ascontiguousarray(signal), None, hospital.sampling_rate, ())
+
+
+def _cells(file: Path, parquet: bool, chosen: list[str]) -> Floats:
+    if parquet:
+        table = pd.read_parquet(file, columns=chosen)
+    else:
+        table = pd.read_csv(file, usecols=chosen, skipinitialspace=True, dtype=np.float64)
+    return np.asarray(table[chosen].to_numpy(dtype=np.float64, na_value=np.nan))
 
 
 def _columns(file: Path, parquet: bool) -> list[str]:

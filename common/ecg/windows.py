@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from common.ecg.beats import join
 from common.ecg.cutting import Cut, WindowSettings
 from common.ecg.demographics import age_band
 from common.ecg.fingerprint import fingerprint
@@ -51,7 +52,8 @@ def prepare(
         info = _describe(hospital, settings, records, cuts, owners)
         index = _index([cuts[i] for i in used], owners, info, settings)
         parts = [partial / f"{i}.part" for i in used]
-        finish_store(partial, index, info, parts, (len(hospital.leads), settings.length))
+        finish_store(partial, index, info, parts, (len(hospital.leads), settings.length),
+                     join([cuts[i].beats for i in used]))
 
     return build_store(Path(directory) / f"{hospital.name}-{key}", fill)
 

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from common.anonymizers.rean import Frozen, ReanAnonymizer, apply_residual, prd, rean_loss
+from common.anonymizers.contract import Frozen
+from common.anonymizers.rean import ReanAnonymizer, apply_residual, prd, rean_loss
 from common.config import Rean, Settings
 from common.models.classifier import build
 from common.training import allowed_loss
@@ -64,7 +65,7 @@ def test_change_is_bounded():
     windows = np.random.default_rng(0).random((3, 1, 800), dtype=np.float32)
     network = build("anonymizer", Settings(), 1, 0, 0)
     torch.nn.init.normal_(network.out.weight, std=100.0)
-    released = ReanAnonymizer(network, 0.08).anonymize(windows)
+    released = ReanAnonymizer(network, Rean(bound=0.08)).release(windows)
     change = np.abs(released - windows)
     assert released.shape == windows.shape
     assert 0.05 < change.max() <= 0.08 + 1e-6

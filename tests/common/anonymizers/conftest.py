@@ -1,0 +1,68 @@
+"""A small hospital with frozen networks that have learned, for the tests of every anonymizer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from common.anonymizers.contract import Effort, Frozen, Labelled, labelled
+from common.anonymizers.fitting import fit_network
+from common.config import Profile, Settings
+from common.ecg.hospital_file import load_hospital
+from common.ecg.labels import decided
+from common.ecg.synthetic import CohortSettings, write_consortium
+from common.ecg.windows import WindowSettings, prepare
+from common.models.classifier import build
+from common.protocol import CLASSIFIER_STAGES
+from common.training import allowed_loss, masked_loss, predict, shifted
+
+STEPS = {"diagnosis": 500, "identity": 250, "sex": 150, "age": 150}
+
+
+@dataclass(frozen=True)
+class Hospital:
+    """Windows of training and test, and networks trained on the former."""
+
+    train: Labelled
+    test: Labelled
+    frozen: Frozen
+    settings: Settings
+
+    def accuracy(self, stage: str, x: np.ndarray) -> float:
+        """Share of test windows that a frozen network gets right in their version `x`."""
+        answer = predict(getattr(self.frozen, stage), x).argmax(1).numpy()
+        truth = (decided(self.test.allowed.astype(np.uint8)) if stage == "diagnosis"
+                 else getattr(self.test, stage))
+        return float(np.mean((answer == truth)[truth >= 0]))
+
+
+@pytest.fixture(scope="session")
+def hospital(tmp_path_factory: pytest.TempPathFactory) -> Hospital:
+    """Six synthetic patients of mitdb's kind, 12 min each, at 100 Hz; nobody is reserved."""
+    folder = tmp_path_factory.mktemp("hospital")
+    [file] = write_consortium(folder, CohortSettings(6, 12.0, 0), ["mitdb"])
+    store = prepare(load_hospital(Path(file)), folder / "s", WindowSettings(100, 8.0, 0.0, 0))
+    train, test = (labelled(store, store.select(part), "strict") for part in ("train", "test"))
+    settings = Settings(profile=Profile(resnet_width=8))
+    torch.set_num_threads(2)
+    networks = [_trained(stage, settings, train) for stage in CLASSIFIER_STAGES]
+    return Hospital(train, test, Frozen(*networks).freeze(), settings)
+
+
+def _trained(stage: str, settings: Settings, data: Labelled) -> torch.nn.Module:
+    patients = int(data.identity.max()) + 1
+    network = build(stage, settings, 1, patients, 0)  # type: ignore[arg-type]
+    generator = np.random.default_rng(0)
+
+    def loss(net: torch.nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        batch = shifted(batch, generator)
+        if stage == "diagnosis":
+            return allowed_loss(net(batch["x"]), batch["allowed"])
+        return masked_loss(net(batch["x"]), batch[stage])
+
+    fit_network(network, loss, data, Effort(STEPS[stage]), lr=3e-3, weight_decay=1e-2)
+    return network
