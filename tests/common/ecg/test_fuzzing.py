@@ -308,7 +308,7 @@ def annotations(draw: st.DrawFn) -> bytes:
     return data + draw(st.sampled_from((b"\0\0", b"\0\0", b"\0\0", b"", b"\0\0\0\0")))
 
 
-@often(60)
+@often(100)
 @given(head=st.binary(max_size=300), samples=st.binary(max_size=300), marks=st.binary(max_size=300),
        suffix=st.sampled_from((".hea", ".edf", ".csv")))  # fmt: skip
 def test_random_bytes(
@@ -318,7 +318,7 @@ def test_random_bytes(
     lab.read({**valid("csv"), ".atr": marks + b"\0\0"})
 
 
-@often(100)
+@often(200)
 @given(kind=st.sampled_from(KINDS), data=st.data(), checksums=st.booleans())
 def test_damaged_files(lab: Laboratory, kind: str, data: st.DataObject, checksums: bool) -> None:
     files = valid(kind)
@@ -327,7 +327,7 @@ def test_damaged_files(lab: Laboratory, kind: str, data: st.DataObject, checksum
     lab.read(files, checksums)
 
 
-@often(100)
+@often(200)
 @given(kind=st.sampled_from(KINDS), data=st.data())
 def test_hostile_numbers(lab: Laboratory, kind: str, data: st.DataObject) -> None:
     files = valid(kind)
@@ -336,17 +336,28 @@ def test_hostile_numbers(lab: Laboratory, kind: str, data: st.DataObject) -> Non
     lab.read({**files, suffix: data.draw(change(files[suffix]))})
 
 
-@often(100)
+@often(200)
 @given(head=headers(), samples=st.sampled_from((1000, 1000, 999, 301, 120, 60, 59, 1, 0)))
 def test_any_header(lab: Laboratory, head: bytes, samples: int) -> None:
     noise = np.random.default_rng(samples).integers(0, 256, samples, np.uint8).tobytes()
     lab.read({".hea": head, ".dat": noise, ".b": noise[::-1], ".atr": b"\0\0"})
 
 
-@often(100)
+@often(200)
 @given(marks=annotations())
 def test_any_annotations(lab: Laboratory, marks: bytes) -> None:
     lab.read({**valid("csv"), ".atr": marks})
+
+
+def test_what_the_readers_may_not_do_is_noticed(lab: Laboratory) -> None:
+    with pytest.raises(AssertionError, match="secret.dat is read"), lab.watch.alone(lab.folder):
+        (lab.folder / "../secret.dat").read_bytes()
+    with pytest.raises(AssertionError, match="r.x is written"), lab.watch.alone(lab.folder):
+        (lab.folder / "r.x").write_bytes(b"")
+    with pytest.raises(AssertionError, match="bytes of memory"), bounded():
+        np.empty(MEMORY, np.uint8)
+    with pytest.raises(RuntimeWarning), bounded():
+        np.float64(1e308) * 10
 
 
 def altered(kind: str, suffix: str, old: str, new: str) -> Files:

@@ -23,7 +23,7 @@ def test_pooling(consortium: Path, tmp_path: Path) -> None:
     assert np.array_equal(pooled.windows[n:], stores[1].windows)
     assert pooled.info["name"] == "pooled" and len(pooled.info["patients"]) == 6
     names = [pooled.info["patients"][i] for i in pooled.index["patient"][[0, n]]]
-    assert names == ["mitdb/100", "shdb-af/001"]
+    assert names == ["mitdb/100", "shdb-af/1"]
     assert pooled.info["records"][pooled.index["record"][n]] == "shdb-af/001"
     assert pool(stores, tmp_path).path == pooled.path
     with pytest.raises(InputError, match="once"):

@@ -17,12 +17,14 @@ from simulations.benchmarks import prepare, store
 def test_store_benchmark(tmp_path: Path) -> None:
     path = store.write(tmp_path / "store", 5000)
     assert sorted(file.name for file in path.iterdir()) == [
-        "index.npy", "store.json", "windows.npy"
+        "beats.npz", "index.npy", "store.json", "windows.npy"
     ]  # fmt: skip
     windows = Store.open(path).windows
     assert windows.shape == (5000, 1, 2000) and np.array_equal(windows[0], windows[4096])
     found = store.measure(path, batches=3, batch=8, repeats=1)
     assert found["bytes"] > 40e6 and found["open"] < 1 and found["store"] > 0
+    trained = store.train_on(path, tmp_path, batches=2, batch=8)
+    assert trained["fetched"] > 0 and trained["model"] > 0 and trained["anonymous"] > 1e6
     with pytest.raises(InputError, match="windows is 10000000000, .* GB that are free"):
         store.write(tmp_path / "large", 10**10)
 
