@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
@@ -61,25 +61,28 @@ class Cut:
     uncalibrated: bool
     error: str = ""
 
-    def to_json(self) -> str:
-        """The cut as text."""
-        plain = {**asdict(self), "starts": self.starts.tolist(),
-                 "labels": [mask.tolist() for mask in self.labels],
-                 "beats": [part.tolist() for part in (self.beats.first, self.beats.time,
-                                                      self.beats.kind)]}
-        return json.dumps(plain)
+    def save(self, file: Path) -> None:
+        """Write the cut beside its part."""
+        plain = {"person": self.person, "record_seconds": self.record_seconds,
+                 "leads": self.leads, "skipped": self.skipped, "bad_seconds": self.bad_seconds,
+                 "uncalibrated": self.uncalibrated, "error": self.error}
+        np.savez(file, starts=self.starts, strict=self.labels[0], paper=self.labels[1],
+                 plain=np.array(json.dumps(plain)), first=self.beats.first, time=self.beats.time,
+                 kind=self.beats.kind)
 
     @classmethod
-    def from_json(cls, text: str) -> Cut:
-        """A cut from its text."""
-        plain = json.loads(text)
-        strict, paper = (np.array(mask, dtype=np.uint8) for mask in plain["labels"])
-        first, time, kind = plain["beats"]
-        beats = Beats(np.array(first, np.int64), np.array(time, float), np.array(kind, np.int64))
-        sex, age = plain["person"]
-        return cls(**{**plain, "starts": np.array(plain["starts"], dtype=np.float64),
-                      "labels": (strict, paper), "person": (sex, age), "beats": beats,
-                      "leads": tuple(plain["leads"])})
+    def load(cls, file: Path) -> Cut:
+        """Read a cut.
+
+        Raises:
+            OSError, ValueError, KeyError, BadZipFile: there is none, or half of one.
+        """
+        saved = np.load(file)
+        plain = json.loads(str(saved["plain"]))
+        sex, age = plain.pop("person")
+        return cls(saved["starts"], (saved["strict"], saved["paper"]),
+                   Beats(saved["first"], saved["time"], saved["kind"]), (sex, age),
+                   **{**plain, "leads": tuple(plain["leads"])})
 
 
 def cut_record(hospital: HospitalFile, record: str, part: Path, settings: WindowSettings) -> Cut:

@@ -101,9 +101,10 @@ def _from_comments(
 
 def _rhythms(annotation: Annotations, times: Floats, marker: str) -> tuple[Floats, list[str]]:
     """When each annotated rhythm begins (s), and its note."""
-    notes = [note.replace("\0", "").strip() for note in annotation.aux_note]
-    marks = [i for i, s in enumerate(annotation.symbol) if s == marker and notes[i][:1] == "("]
-    return times[marks], [notes[i] for i in marks]
+    marks = [i for i, symbol in enumerate(annotation.symbol) if symbol == marker]
+    notes = [annotation.aux_note[i].replace("\0", "").strip() for i in marks]
+    named = [k for k, note in enumerate(notes) if note[:1] == "("]
+    return times[[marks[k] for k in named]], [notes[k] for k in named]
 
 
 def _beat_labels(

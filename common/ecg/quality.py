@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -29,7 +30,7 @@ def bad_samples(read: Recording) -> dict[str, Bools]:
     value, where it stays there for 20 ms and 3 samples or longer (below a second) at least once.
     """
     found: dict[str, Bools | None] = {
-        "missing": _any_lead([np.isnan(row) for row in read.signal]),
+        "missing": _any_lead([_missing(row) for row in read.signal]),
         "unreadable": _unreadable(read),
         "flat": _any_lead([_flat(row, read.sampling_rate) for row in read.signal]),
         "saturated": None if read.saturated is None else _any_lead([*read.saturated]),
@@ -46,6 +47,10 @@ def out_of_range(low: Floats, high: Floats) -> Bools:
 def _any_lead(masks: Sequence[Bools | None]) -> Bools | None:
     known = [mask for mask in masks if mask is not None]
     return np.logical_or.reduce(known) if known else None
+
+
+def _missing(row: Floats) -> Bools | None:
+    return np.isnan(row) if math.isnan(row.sum()) else None  # one NaN makes the sum one
 
 
 def _unreadable(read: Recording) -> Bools | None:
@@ -78,7 +83,8 @@ def _flat(row: Floats, rate: float) -> Bools | None:
 
 def _clipped(row: Floats, rate: float) -> Bools | None:
     """Samples at the lead's extremes, if it ever stays at one long enough to be cut there."""
-    known = row[~np.isnan(row)] if np.isnan(row[0]) or np.isnan(row.sum()) else row
+    missing = _missing(row)
+    known = row if missing is None else row[~missing]
     if not len(known) or known.min() == known.max():
         return None
     mask = None

@@ -117,7 +117,8 @@ def read_annotations(path: Path, record: str, samples: int, rate: float) -> Anno
         return None
     try:
         _check_codes(file.read_bytes(), record)
-        found = wfdb.rdann(str(path), "atr", return_label_elements=["label_store"])
+        found = wfdb.rdann(str(path), "atr", return_label_elements=["label_store"],
+                           summarize_labels=False)
         sample = np.asarray(found.sample, dtype=np.int64)
     except RecordError:
         raise
@@ -133,7 +134,8 @@ def read_annotations(path: Path, record: str, samples: int, rate: float) -> Anno
         raise RecordError(f"record {record}: its .atr is damaged; a time is {sample[-1]} samples, "
                           f"the record has {samples}")
     own = {code: symbol for code, symbol, _ in found.custom_labels or ()}  # wfdb misplaces them
-    symbols = tuple({**_SYMBOLS, **own}.get(code, "") for code in found.label_store.tolist())
+    known = {**_SYMBOLS, **own}
+    symbols = tuple(known.get(code, "") for code in found.label_store.tolist())
     notes = tuple(note or "" for note in found.aux_note)
     return Annotations(sample, symbols, notes, np.asarray(found.subtype, dtype=int))
 
@@ -143,28 +145,33 @@ def _check_codes(data: bytes, record: str) -> None:
     damaged = f"record {record}: its .atr is damaged; "
     if len(data) < 2 or len(data) % 2 or data[-2:] != b"\0\0":
         raise RecordError(f"{damaged}it has {len(data)} bytes and must end in the marker 00 00")
-    at, end = 0, len(data) - 2
+    words = np.frombuffer(data, dtype="<u2")
+    codes, last = words >> 10, len(words) - 1
+    at, notes = 0, []
     seen: set[int] | None = None  # fields of the annotation before; None where there is none
-    notes = []
-    while at < end:
-        low, code = data[at], data[at + 1] >> 2
+    # Ordinary annotations, which are most of a file, need no look.
+    for i in np.flatnonzero((codes >= _SKIP) | (words == 0))[:-1].tolist():
+        if i < at:
+            continue  # inside a note or a skip
+        seen = set() if i > at else seen
+        code, at = int(codes[i]), i + 1
         if code in _FIELDS:
             if seen is None or code in seen:
-                raise RecordError(f"{damaged}byte {at} has field {code}; allowed is one of each "
+                raise RecordError(f"{damaged}byte {2 * i} has field {code}; allowed is one of each "
                                   "after an annotation")
             seen.add(code)
             if code == _AUX:
-                notes.append(data[at + 2 : at + 2 + low])
-                at += low + low % 2
-            at += 2
+                size = data[2 * i]
+                notes.append(data[2 * at : 2 * at + size])
+                at += (size + 1) // 2
         elif code == _SKIP:
-            seen, at = None, at + 6
-        elif data[at : at + 2] == b"\0\0" and any(data[at:]):
-            raise RecordError(f"{damaged}byte {at} has its end marker; {end - at} bytes follow")
-        else:
-            seen, at = set(), at + 2
-    if at > end:
-        raise RecordError(f"{damaged}its last field is {at - end} bytes longer than the file")
+            seen, at = None, i + 3
+        elif data[2 * i :].strip(b"\0"):
+            raise RecordError(f"{damaged}byte {2 * i} has its end marker; {2 * (last - i)} bytes "
+                              "follow")
+    if at > last:
+        raise RecordError(f"{damaged}its last field is {2 * (at - last)} bytes longer than the "
+                          "file")
     _check_definitions(notes, record)
 
 

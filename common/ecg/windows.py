@@ -54,6 +54,8 @@ def prepare(
         parts = [partial / f"{i}.part" for i in used]
         finish_store(partial, index, info, parts, (len(hospital.leads), settings.length),
                      join([cuts[i].beats for i in used]))
+        for i in range(len(records)):
+            (partial / f"{i}.npz").unlink()
 
     return build_store(Path(directory) / f"{hospital.name}-{key}", fill)
 

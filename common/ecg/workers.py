@@ -12,6 +12,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from pathlib import Path
+from zipfile import BadZipFile
 
 from common.ecg.cutting import Cut, WindowSettings, cut_record
 from common.ecg.hospital_file import HospitalFile
@@ -63,17 +64,17 @@ def cut_all(
 
 def _cut_once(hospital: HospitalFile, record: str, part: Path, *, settings: WindowSettings) -> Cut:
     """Cut a record, or take what an earlier call made of it."""
-    done = part.with_suffix(".json")
+    done = part.with_suffix(".npz")
     try:
-        cut = Cut.from_json(done.read_text())
+        cut = Cut.load(done)
         size = 4 * len(cut.starts) * len(hospital.leads) * settings.length
         if not size or part.stat().st_size == size:  # joining parts removes them one by one
             return cut
-    except (OSError, ValueError, KeyError):
+    except (OSError, EOFError, ValueError, KeyError, BadZipFile):
         pass  # not there, or half-written by a process that died
     cut = cut_record(hospital, record, part, settings)
     try:
-        done.write_text(cut.to_json())
+        cut.save(done)
     except OSError as error:
         raise InputError(f"store is '{part.parent}'; it cannot be written: {error}") from None
     return cut

@@ -116,7 +116,7 @@ def test_a_killed_process_leaves_its_records_and_no_worker(mitdb: HospitalFile,
                                                            tmp_path: Path) -> None:
     whole = prepare(mitdb, tmp_path / "whole", SETTINGS)
     process = start(mitdb, tmp_path / "s", "stall")
-    wait_for(lambda: len(list((tmp_path / "s").glob(".*/*.json"))) == 3)
+    wait_for(lambda: len(list((tmp_path / "s").glob(".*/*.npz"))) == 3)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     process.send_signal(signal.SIGKILL)
     process.wait()
