@@ -13,8 +13,6 @@ from common.ecg.labels import BEAT_CLASSES, Annotations
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-_KIND = {symbol: kind for kind, symbols in enumerate(BEAT_CLASSES.values()) for symbol in symbols}
-
 
 @dataclass(frozen=True)
 class Beats:
@@ -72,11 +70,13 @@ def beats_in(annotation: Annotations | None, sampling_rate: float, starts: Float
     """
     if annotation is None:
         return no_beats(len(starts))
-    chosen = [i for i, symbol in enumerate(annotation.symbol) if symbol in _KIND]
+    kinds = np.full(len(annotation.symbol), -1, dtype=np.int64)
+    for kind, symbols in enumerate(BEAT_CLASSES.values()):
+        kinds[np.isin(annotation.symbol, symbols)] = kind
+    chosen = np.flatnonzero(kinds >= 0)
     time = np.asarray(annotation.sample[chosen], dtype=np.float64) / sampling_rate
-    kind = np.array([_KIND[annotation.symbol[i]] for i in chosen], dtype=np.int64)
     low, high = np.searchsorted(time, starts), np.searchsorted(time, starts + seconds)
     counts = high - low
     first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     at = np.repeat(low - first[:-1], counts) + np.arange(first[-1])
-    return Beats(first, time[at] - np.repeat(starts, counts), kind[at])
+    return Beats(first, time[at] - np.repeat(starts, counts), kinds[chosen][at])

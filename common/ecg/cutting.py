@@ -119,7 +119,9 @@ def _cut(hospital: HospitalFile, record: str, part: Path, settings: WindowSettin
     for name in reversed(bad):
         reason[_touched(bad[name], rate, starts, seconds)] = name
     keep = reason == ""
-    windows = (cut[:, keep] - low[:, keep]) / (high - low)[:, keep]
+    windows = cut[:, keep]
+    windows -= low[:, keep]
+    windows /= (high - low)[:, keep]
     _write(part, windows.swapaxes(0, 1))
     labels = label_windows(read.annotations, rate, starts[keep], seconds, hospital.labels)
     beats = beats_in(read.annotations, rate, starts[keep], seconds)

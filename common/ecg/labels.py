@@ -29,7 +29,7 @@ class Annotations:
     """Annotations in time order: sample number, symbol, note and WFDB subtype of each."""
 
     sample: NDArray[np.int64]
-    symbol: tuple[str, ...]
+    symbol: NDArray[np.str_]
     aux_note: tuple[str, ...]
     subtype: NDArray[np.int_]
 
@@ -101,7 +101,7 @@ def _from_comments(
 
 def _rhythms(annotation: Annotations, times: Floats, marker: str) -> tuple[Floats, list[str]]:
     """When each annotated rhythm begins (s), and its note."""
-    marks = [i for i, symbol in enumerate(annotation.symbol) if symbol == marker]
+    marks = np.flatnonzero(annotation.symbol == marker)
     notes = [annotation.aux_note[i].replace("\0", "").strip() for i in marks]
     named = [k for k, note in enumerate(notes) if note[:1] == "("]
     return times[[marks[k] for k in named]], [notes[k] for k in named]
@@ -111,10 +111,8 @@ def _beat_labels(
     annotation: Annotations, times: Floats, starts: Floats, seconds: float
 ) -> tuple[Masks, Masks]:
     """The label that each window's beats give it, and those that they leave possible."""
-    symbols = np.array(annotation.symbol)
-
     def holds(chosen: tuple[str, ...]) -> NDArray[np.bool_]:
-        at = times[np.isin(symbols, chosen)]
+        at = times[np.isin(annotation.symbol, chosen)]
         first, last = np.searchsorted(at, starts), np.searchsorted(at, starts + seconds)
         return np.asarray(last > first)
 

@@ -29,12 +29,15 @@ def bad_samples(read: Recording) -> dict[str, Bools]:
     "saturated": at the end of the converter's range. "clipped": at the lead's largest or smallest
     value, where it stays there for 20 ms and 3 samples or longer (below a second) at least once.
     """
+    missing = [_missing(row) for row in read.signal]
     found: dict[str, Bools | None] = {
-        "missing": _any_lead([_missing(row) for row in read.signal]),
+        "missing": _any_lead(missing),
         "unreadable": _unreadable(read),
         "flat": _any_lead([_flat(row, read.sampling_rate) for row in read.signal]),
         "saturated": None if read.saturated is None else _any_lead([*read.saturated]),
-        "clipped": _any_lead([_clipped(row, read.sampling_rate) for row in read.signal]),
+        "clipped": _any_lead([_clipped(row if mask is None else row[~mask], row,
+                                       read.sampling_rate)
+                              for row, mask in zip(read.signal, missing, strict=True)]),
     }
     return {reason: mask for reason, mask in found.items() if mask is not None and mask.any()}
 
@@ -57,8 +60,8 @@ def _unreadable(read: Recording) -> Bools | None:
     marks = read.annotations
     if marks is None:
         return None
-    quality = [i for i, symbol in enumerate(marks.symbol) if symbol == "~"]
-    if not any(marks.subtype[i] == -1 for i in quality):
+    quality = np.flatnonzero(marks.symbol == "~")
+    if not (marks.subtype[quality] == -1).any():
         return None
     mask = np.zeros(read.signal.shape[1], dtype=bool)
     ends = [*(int(marks.sample[i]) for i in quality[1:]), len(mask)]
@@ -81,14 +84,13 @@ def _flat(row: Floats, rate: float) -> Bools | None:
     return mask
 
 
-def _clipped(row: Floats, rate: float) -> Bools | None:
+def _clipped(known: Floats, row: Floats, rate: float) -> Bools | None:
     """Samples at the lead's extremes, if it ever stays at one long enough to be cut there."""
-    missing = _missing(row)
-    known = row if missing is None else row[~missing]
-    if not len(known) or known.min() == known.max():
+    extremes = (known.min(), known.max()) if len(known) else (0.0, 0.0)
+    if extremes[0] == extremes[1]:
         return None
     mask = None
-    for extreme in (known.min(), known.max()):
+    for extreme in extremes:
         at = np.flatnonzero(row == extreme)
         runs = np.diff(np.flatnonzero(np.diff(at, prepend=-2, append=len(row) + 1) != 1))
         runs = runs[runs < FLAT_SECONDS * rate]  # longer ones are no sign of a cut wave

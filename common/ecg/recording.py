@@ -135,7 +135,7 @@ def read_annotations(path: Path, record: str, samples: int, rate: float) -> Anno
                           f"the record has {samples}")
     own = {code: symbol for code, symbol, _ in found.custom_labels or ()}  # wfdb misplaces them
     known = {**_SYMBOLS, **own}
-    symbols = tuple(known.get(code, "") for code in found.label_store.tolist())
+    symbols = np.array([known.get(code, "") for code in range(64)])[found.label_store]
     notes = tuple(note or "" for note in found.aux_note)
     return Annotations(sample, symbols, notes, np.asarray(found.subtype, dtype=int))
 

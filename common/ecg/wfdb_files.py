@@ -56,7 +56,9 @@ def read_wfdb(hospital: HospitalFile, record: str) -> Recording:
     if hospital.checksums == "header":
         _check_sums(record, head, read, channels)
     scale = np.array([[millivolts(record, unit)] for _, unit in gains])
-    signal = np.ascontiguousarray(read.dac().T, dtype=np.float64) * scale
+    signal = np.ascontiguousarray(read.dac().T, dtype=np.float64)
+    if (scale != 1).any():
+        signal *= scale
     uncalibrated = any(gain == 0 for gain, _ in gains)
     return Recording(tuple(names[c] for c in channels), signal, _saturated(head, read, channels),
                      float(head.fs), tuple(head.comments), uncalibrated)

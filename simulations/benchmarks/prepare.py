@@ -1,8 +1,9 @@
 """Preparing windows against a bare loop over the same records, and two workers against one.
 
 The bare loop does what nobody can avoid: wfdb.rdrecord, wfdb.rdann, scipy's resample_poly. The
-three ways alternate, so that a busy machine slows them alike. CPU time tells what two workers
-would gain on two free cores: the parent's own work, then half of the workers'.
+three ways alternate, and a ratio is the median over the repeats of the ratio within one, so that a
+busy machine slows both sides alike. CPU time tells what two workers would gain on two free cores:
+the parent's own work, then half of the workers'.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ def main() -> None:
 
 
 def measure(hospitals: Sequence[HospitalFile], settings: WindowSettings, folder: Path,
-            repeats: int) -> dict[str, _Seconds]:
-    """Median seconds of each way, over alternating repeats."""
+            repeats: int) -> dict[str, list[_Seconds]]:
+    """Seconds of each way, in alternating repeats."""
     records = [found for hospital in hospitals for found in _records(hospital, settings, folder)]
 
     def ours(workers: int) -> None:
@@ -69,8 +70,7 @@ def measure(hospitals: Sequence[HospitalFile], settings: WindowSettings, folder:
             way()
             wall, own, workers = (now - then for now, then in zip(_clocks(), before, strict=True))
             taken[name].append((wall, own, workers))
-    return {name: tuple(map(statistics.median, zip(*runs, strict=True)))
-            for name, runs in taken.items()}
+    return taken
 
 
 def _clocks() -> _Seconds:
@@ -100,20 +100,24 @@ def bare(records: Sequence[_Record], rate: int) -> None:
         resample_poly(read.p_signal, ratio.numerator, ratio.denominator, axis=0)
 
 
-def show(taken: dict[str, _Seconds]) -> None:
+def show(taken: dict[str, list[_Seconds]]) -> None:
     """Print the times, and both ratios by wall clock and by CPU time."""
     table = Table(title="Preparing windows, median")
     for title in ("way", "wall, s", "CPU, s"):
         table.add_column(title, justify="left" if title == "way" else "right")
-    for name, (wall, own, workers) in taken.items():
-        table.add_row(name, f"{wall:.2f}", f"{own + workers:.2f}")
-    loop, one, two = taken.values()
+    for name, runs in taken.items():
+        wall = statistics.median(run[0] for run in runs)
+        table.add_row(name, f"{wall:.2f}", f"{statistics.median(r[1] + r[2] for r in runs):.2f}")
+    repeats = list(zip(*taken.values(), strict=True))  # (bare, one worker, two workers) of each
+    slower = [[one[i] / loop[i] for loop, one, _ in repeats] for i in (0, 1)]
+    faster = [one[0] / two[0] for _, one, two in repeats]
+    free = [one[1] / (two[1] + two[2] / 2) for _, one, two in repeats]
     lines = (
-        f"prepare / bare loop: wall {one[0] / loop[0]:.2f}, CPU {one[1] / loop[1]:.2f} "
-        f"(target at most {MAX_RATIO})",
-        f"2 workers are faster: wall {one[0] / two[0]:.2f} times, on free cores "
-        f"{one[1] / (two[1] + two[2] / 2):.2f} times by CPU (target at least {MIN_SPEEDUP})",
-        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
+        f"prepare / bare loop: wall {statistics.median(slower[0]):.2f}, CPU "
+        f"{statistics.median(slower[1]):.2f} (target at most {MAX_RATIO})",
+        f"2 workers are faster: wall {statistics.median(faster):.2f} times, on free cores "
+        f"{statistics.median(free):.2f} times by CPU (target at least {MIN_SPEEDUP})",
+        f"{len(repeats)} repeats, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
     )
     console = Console()
     console.print(table)

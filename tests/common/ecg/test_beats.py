@@ -22,7 +22,7 @@ SYMBOLS = ["N", "L", "A", "V", "F", "/", "+", "~", "Q"]
 def test_beats_of_windows_are_those_between_their_ends(rows, starts):
     rows, starts = sorted(rows), np.array(sorted(starts), dtype=float) * 10
     marks = Annotations(np.array([s for s, _ in rows], dtype=np.int64),
-                        tuple(symbol for _, symbol in rows), ("",) * len(rows),
+                        np.array([symbol for _, symbol in rows], dtype=str), ("",) * len(rows),
                         np.zeros(len(rows), dtype=int))
     found = beats_in(marks, 1.0, starts, 10.0)
     names = list(BEAT_CLASSES)

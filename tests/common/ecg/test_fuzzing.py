@@ -450,7 +450,7 @@ def test_annotations_of_every_code(lab: Laboratory) -> None:
     marks = DEFINED + b"".join(pair(code, 3) for code in (1, 5, 42, 43, 44, 58)) + END + END
     read = lab.read({**valid("16"), ".atr": marks})
     assert isinstance(read, Recording) and read.annotations is not None
-    assert read.annotations.symbol == ("N", "V", "q", "W", "", "")
+    assert read.annotations.symbol.tolist() == ["N", "V", "q", "W", "", ""]
     assert read.annotations.sample.tolist() == [3, 6, 9, 12, 15, 18]
     assert read.annotations.aux_note == ("",) * 6
 

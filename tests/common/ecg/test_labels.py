@@ -10,7 +10,8 @@ from common.ecg.labels import Annotations, label_windows
 
 def annotate(*rows: tuple[int, str, str]) -> Annotations:
     samples, symbols, notes = zip(*rows, strict=True)
-    return Annotations(np.array(samples), symbols, notes, np.zeros(len(samples), dtype=int))
+    return Annotations(np.array(samples), np.array(symbols), notes,
+                       np.zeros(len(samples), dtype=int))
 
 
 STARTS = np.arange(6) * 10.0
@@ -60,7 +61,7 @@ def test_half_a_window_of_fibrillation_outranks_its_beats(first: int, last: int,
     marks = annotate((-1, "+", "(N"), (first, "+", "(AFIB"), (1, "V", ""), (2, "A", ""),
                      (last, "+", "(N"))  # fmt: skip
     order = np.argsort(marks.sample, kind="stable")
-    marks = Annotations(marks.sample[order], tuple(marks.symbol[i] for i in order),
+    marks = Annotations(marks.sample[order], marks.symbol[order],
                         tuple(marks.aux_note[i] for i in order), marks.subtype)  # fmt: skip
     strict, paper = label_windows(marks, 1.0, STARTS[:1], 10.0, "beats+rhythm")
     assert strict.tolist() == paper.tolist() == [bit]

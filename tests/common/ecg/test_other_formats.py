@@ -74,7 +74,7 @@ def test_annotations_lie_beside_any_of_them(tmp_path: Path) -> None:
     write(tmp_path, "csv", "p1", volts(1))
     wfdb.wrann("p1", "atr", np.array([10, 500]), ["N", "V"], write_dir=str(tmp_path))
     read = read_record(hospital(tmp_path, "csv", labels="beats"), "p1")
-    assert read.annotations is not None and read.annotations.symbol == ("N", "V")
+    assert read.annotations is not None and read.annotations.symbol.tolist() == ["N", "V"]
 
 
 def test_edf_states_sex_and_the_age_at_the_recording(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_an_electrode_that_falls_off_to_the_extreme_clips_nothing_else() -> None
 def test_missing_and_unreadable() -> None:
     row = wave()
     row[100:150] = np.nan
-    marks = Annotations(np.array([0, 400, 600, 900]), ("~", "~", "~", "~"), ("",) * 4,
+    marks = Annotations(np.array([0, 400, 600, 900]), np.array(["~"] * 4), ("",) * 4,
                         np.array([0, -1, 1, -1]))  # fmt: skip
     bad = bad_samples(recording(row, marks=marks))
     assert {name: spans(mask) for name, mask in bad.items()} == {

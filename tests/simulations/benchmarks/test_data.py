@@ -34,5 +34,7 @@ def test_prepare_benchmark(consortium: Path, tmp_path: Path) -> None:
     settings = WindowSettings(100, 8.0, 0.15, 0)
     taken = prepare.measure([hospital], settings, tmp_path / "stores", repeats=1)
     assert list(taken) == ["bare loop", "prepare, 1 worker", "prepare, 2 workers"]
-    assert all(wall > 0 for wall, _, _ in taken.values())
-    assert taken["prepare, 1 worker"][2] == 0 < taken["prepare, 2 workers"][2]  # worker CPU
+    assert all(wall > 0 for [(wall, _, _)] in taken.values())
+    [one], [two] = taken["prepare, 1 worker"], taken["prepare, 2 workers"]
+    assert one[2] == 0 < two[2]  # CPU time of workers
+    prepare.show(taken)
