@@ -1,0 +1,147 @@
+"""The surrogate: rhythm and class stay, nothing of the patient's own shapes does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from common.anonymizers.contract import Effort
+from common.anonymizers.rhythm import (
+    NORMAL,
+    SUPRAVENTRICULAR,
+    VENTRICULAR,
+    Rhythm,
+    another_rate,
+    find_beats,
+    irregular,
+    premature,
+    rhythm_of,
+)
+from common.anonymizers.surrogate import Surrogate
+from common.ecg.beats import no_beats
+from common.errors import InputError
+
+
+def fitted(hospital, **settings):
+    surrogate = Surrogate(**settings)
+    surrogate.fit(hospital.train, hospital.frozen, Effort(1))
+    return surrogate
+
+
+@pytest.fixture(scope="module")
+def kept(hospital):
+    return fitted(hospital, rate="keep")
+
+
+def test_it_is_a_window_of_the_same_shape_drawn_anew(hospital, kept):
+    released = kept.anonymize(hospital.test, seed=1)
+    assert released.shape == hospital.test.x.shape and released.dtype == np.float32
+    assert np.isfinite(released).all()
+    assert (released.min(axis=2) == 0).all() and (released.max(axis=2) == 1).all()
+    assert np.array_equal(released, kept.anonymize(hospital.test, seed=1))
+    assert not np.array_equal(released, kept.anonymize(hospital.test, seed=2))
+
+
+def test_beats_stay_where_they_are_when_the_rate_is_kept(hospital, kept):
+    released = kept.anonymize(hospital.test, seed=1)
+    found = []
+    for i in range(len(hospital.test)):
+        times, kinds = hospital.test.beats.of(i)
+        times = times[(kinds == NORMAL) & (times > 0.3) & (times < 7.7)]
+        slope = np.abs(np.gradient(released[i, 0]))
+        steep = np.sort(slope)[-len(slope) // 10]
+        found += [slope[int(100 * t) - 5 : int(100 * t) + 6].max() >= steep for t in times]
+    assert np.mean(found) > 0.95
+
+
+def test_nothing_of_the_patients_own_record_is_in_the_release(hospital, kept):
+    """Whatever the waveform is, the same beats of the same patient give the same release."""
+    data = hospital.test
+    scrambled = replace(data, x=np.random.default_rng(0).random(data.x.shape, dtype=np.float32))
+    assert np.array_equal(kept.anonymize(data, seed=3), kept.anonymize(scrambled, seed=3))
+    shapes = kept.bank.shapes[NORMAL]
+    for i, owner in enumerate(kept.bank.owners[NORMAL]):
+        marked = np.zeros_like(shapes)
+        marked[i] = 1.0  # only this patient's shape is not zero
+        bank = replace(kept.bank, shapes={**kept.bank.shapes, NORMAL: marked})
+        rng = np.random.default_rng(0)
+        draws = [bank.draw(NORMAL, False, int(owner), 4, rng) for _ in range(20)]
+        assert not np.any(draws)
+        assert np.any([bank.draw(NORMAL, False, -1, 4, rng) for _ in range(20)])
+
+
+def test_a_class_that_only_the_patient_has_is_drawn_as_normal(kept):
+    bank = kept.bank
+    owner = int(bank.owners[VENTRICULAR][0])
+    alone = replace(bank, shapes={**bank.shapes, VENTRICULAR: bank.shapes[VENTRICULAR][:1]},
+                    owners={**bank.owners, VENTRICULAR: np.array([owner])})
+    drawn = alone.draw(VENTRICULAR, False, owner, 4, np.random.default_rng(0))
+    assert np.array_equal(drawn, alone.draw(NORMAL, False, owner, 4, np.random.default_rng(0)))
+
+
+def test_without_p_waves_where_the_atria_fibrillate(kept):
+    sinus, fibrillating = (kept.bank.draw(NORMAL, f, -1, 4, np.random.default_rng(0))
+                           for f in (False, True))
+    before = slice(0, int((0.30 - 0.10) * 100))
+    assert np.ptp(sinus[:, before]) > 0 == np.ptp(fibrillating[:, before])
+    assert np.array_equal(sinus[:, 30:], fibrillating[:, 30:])
+
+
+def test_the_patient_is_hidden_and_the_diagnosis_is_not(hospital):
+    released = fitted(hospital).anonymize(hospital.test, seed=1)
+    clean = {stage: hospital.accuracy(stage, hospital.test.x) for stage in ("identity",
+                                                                            "diagnosis")}
+    assert clean["identity"] > 0.8 and clean["diagnosis"] > 0.8
+    assert hospital.accuracy("identity", released) < 0.45  # of six patients, drawn from five
+    assert hospital.accuracy("diagnosis", released) > 0.6
+
+
+def test_another_rate_keeps_the_pattern_and_the_ectopic_beat():
+    time = np.array([0.2, 1.0, 1.5, 2.6, 3.4, 4.2, 5.0, 5.8, 6.6, 7.4])
+    kind = np.where(np.arange(10) == 2, VENTRICULAR, NORMAL)
+    rhythm = Rhythm(time, kind, False, 8.0)
+    for seed in range(20):
+        for mean in (0.5, 0.8, 1.2):
+            made = another_rate(rhythm, mean, np.random.default_rng(seed))
+            assert VENTRICULAR in made.kind and (np.diff(made.time) > 0).all()
+            assert made.time[0] >= 0 and made.time[-1] < 8
+            assert made.mean_rr == pytest.approx(mean, rel=0.15)
+    alone = Rhythm(np.array([1.0]), np.array([NORMAL]), False, 8.0)
+    assert another_rate(alone, 0.5, np.random.default_rng(0)) is alone
+
+
+def test_beats_are_found_where_nothing_is_annotated(hospital):
+    data = hospital.test
+    hits, found = 0, 0
+    for i in range(0, len(data), 4):
+        truth = data.beats.of(i)[0]
+        peaks = find_beats(data.x[i, 0], data.rate)
+        hits += sum(np.abs(peaks - t).min() < 0.06 for t in truth if len(peaks))
+        found += len(truth)
+    assert hits / found > 0.9
+    bare = replace(data, beats=no_beats(len(data)))
+    assert len(rhythm_of(bare, 0).time) == pytest.approx(len(rhythm_of(data, 0).time), abs=2)
+    assert len(find_beats(np.zeros(800, dtype=np.float32), 100.0)) == 0
+    noise = np.random.default_rng(0).random(800, dtype=np.float32)
+    assert (np.diff(find_beats(noise, 100.0)) > 0).all()
+
+
+def test_classes_without_annotation():
+    regular = np.cumsum(np.full(9, 0.8))
+    early = regular.copy()
+    early[4] -= 0.25
+    assert premature(regular).tolist() == [NORMAL] * 9
+    assert premature(early).tolist() == [NORMAL] * 4 + [SUPRAVENTRICULAR] + [NORMAL] * 4
+    wild = np.cumsum([0.6, 0.9, 0.5, 1.1, 0.7, 1.0, 0.55])
+    assert irregular(wild, np.zeros(7, dtype=int)) and not irregular(regular, np.zeros(9, int))
+    assert not irregular(wild, np.full(7, VENTRICULAR))
+
+
+def test_bad_settings(hospital):
+    with pytest.raises(InputError, match="rate is 'faster'; allowed: keep, randomise"):
+        Surrogate(rate="faster")
+    alone = hospital.train.select(np.flatnonzero(hospital.train.patient == 0))
+    with pytest.raises(InputError, match="patients with normal beats are 1; allowed are 2 or more"):
+        Surrogate().fit(alone, hospital.frozen, Effort(1))
