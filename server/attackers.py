@@ -115,16 +115,27 @@ def train_attacker(bundles: Bundles, windows: Windows, settings: Settings, kept:
     return attacker
 
 
-def train_independent(bundles: Bundles, settings: Settings, kept: Path) -> Classifier:
-    """An InceptionTime on clean windows: it is in no loss, so nothing was tuned to please it."""
+def train_diagnosis(bundles: Bundles, windows: Windows, settings: Settings, kept: Path,
+                    architecture: str = "inception_time") -> Classifier:
+    """A diagnosis network that is in no loss, so nothing was tuned to please it.
+
+    Args:
+        bundles: labels and parts of the windows.
+        windows: [n, leads, L]: clean, or released for one that is retrained on the release.
+        settings: of the run.
+        kept: file of the trained weights; its name seeds the training.
+        architecture: "inception_time" or "resnet1d".
+    """
     rows, device = bundles.rows("train"), device_of(settings.device)
     rows = rows[bundles.allowed[rows] != (1 << len(ARRHYTHMIA_CLASSES)) - 1]
-    torch.manual_seed(seed_from(settings, "auditor", "independent", "weights"))
-    backbone = InceptionTime(max(4, settings.audit.width // 2), bundles.clean.shape[1])
+    torch.manual_seed(seed_from(settings, "auditor", kept.stem, "weights"))
+    width, leads = settings.audit.width, windows.shape[1]
+    backbone = (InceptionTime(max(4, width // 2), leads) if architecture == "inception_time"
+                else ResNet1D(width, leads, nn.BatchNorm1d))
     network = Classifier(backbone, len(ARRHYTHMIA_CLASSES)).to(device)
 
     def fetch(i: NDArray[np.int64]) -> dict[str, Tensor]:
-        return {"x": torch.from_numpy(bundles.clean[rows[i]]).to(device),
+        return {"x": torch.from_numpy(np.array(windows[rows[i]])).to(device),
                 "allowed": torch.from_numpy(bundles.allowed[rows[i]].astype(np.int64)).to(device)}
 
     _fit(network, settings, kept, len(rows), settings.audit.steps, fetch,

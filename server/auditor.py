@@ -24,7 +24,7 @@ from common.protocol import ARRHYTHMIA_CLASSES
 from common.results import SCHEMA_VERSION, Estimate
 from common.scenarios import scenario_of
 from common.training import allowed_loss, predict
-from server.attackers import Attacker, Windows, train_attacker, train_independent
+from server.attackers import Attacker, Windows, train_attacker, train_diagnosis
 from server.bundles import Bundles
 
 LEARNED = {"reid": 0.5, "sex": 0.6, "age": 0.4, "macro_auroc": 0.8}  # below: called out
@@ -47,7 +47,8 @@ def audit(bundles: Bundles, settings: Settings, folder: Path,
     retrained = train_attacker(bundles, bundles.released, settings,
                                folder / "retrained.safetensors", start=attacker)
     progress("training an independent diagnosis network")
-    independent = train_independent(bundles, settings, folder / "independent.safetensors")
+    independent = train_diagnosis(bundles, bundles.clean, settings,
+                                  folder / "independent.safetensors")
     progress("attacking")
     clean = _row(bundles, "clean", attacker, independent)
     return {

@@ -1,4 +1,8 @@
-"""Shapes of beats: each patient's mean per class, and groups of patients' means."""
+"""Shapes of beats: each patient's mean per class, and means over groups of patients alike.
+
+A group is a randomly chosen patient and those whose shapes are most like theirs: averaging people
+who are alike keeps waves sharp, as microaggregation does (Domingo-Ferrer & Mateo-Sanz, 2002).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.anonymizers.contract import Labelled
-from common.anonymizers.rhythm import NORMAL, SUPRAVENTRICULAR, VENTRICULAR, Rhythm
+from common.anonymizers.rhythm import NORMAL, VENTRICULAR, Rhythm
 from common.errors import InputError
 
 Array = NDArray[np.float64]
@@ -30,22 +34,36 @@ class ShapeBank:
     owners: dict[int, NDArray[np.int64]]
     rate: float
 
-    def draw(self, kind: int, fibrillates: bool, patient: int, group: int,
-             generator: np.random.Generator) -> Array:
-        """A random convex mixture of the shapes of `group` patients other than `patient`.
+    def draw(self, kind: int, patient: int, group: int, generator: np.random.Generator) -> Array:
+        """The mean shape of `group` patients other than `patient`, [leads, samples].
 
         A class that nobody else has is drawn as normal beats, so that nothing of the patient is
-        ever released. Shape: [leads, samples].
+        ever released.
         """
         if not np.any(self.owners.get(kind, np.array([patient])) != patient):
             kind = NORMAL
         others = np.flatnonzero(self.owners[kind] != patient)
-        chosen = generator.choice(others, min(group, len(others)), replace=False)
-        weights = generator.dirichlet(np.full(len(chosen), 2.0))
-        shape = np.tensordot(weights, self.shapes[kind][chosen], axes=1)
-        if fibrillates and kind != VENTRICULAR:
-            shape = shape * _ramp(shape.shape[1], self.rate)
-        return np.asarray(shape)
+        shapes = self.shapes[kind][others]  # (patients, leads, samples)
+        seeds = np.arange(len(others))
+        if kind == NORMAL:  # bundle branch blocks and paced beats are rare, and look like ectopy
+            likeness = _likeness(shapes, shapes.mean(axis=0))
+            seeds = np.flatnonzero(likeness >= np.median(likeness))
+        alike = _likeness(shapes, shapes[generator.choice(seeds)])
+        chosen = np.argsort(-alike, kind="stable")[:group]
+        weights = generator.dirichlet(np.full(len(chosen), 4.0))
+        return np.asarray(np.tensordot(weights, shapes[chosen], axes=1))
+
+
+def _likeness(shapes: Array, one: Array) -> Array:
+    """Correlation of shapes [n, leads, samples] with one of them, [n]."""
+    flat, other = shapes.reshape(len(shapes), -1), one.ravel()
+    norms = np.linalg.norm(flat, axis=1) * np.linalg.norm(other) + 1e-12
+    return np.asarray(flat @ other / norms)
+
+
+def without_p(shape: Array, rate: float) -> Array:
+    """A shape without what comes before its QRS complex."""
+    return np.asarray(shape * _ramp(shape.shape[1], rate))
 
 
 def _ramp(samples: int, rate: float) -> Array:
@@ -64,7 +82,7 @@ def learn_shapes(data: Labelled, rhythms: Sequence[Rhythm]) -> ShapeBank:
     owners: dict[int, list[int]] = {}
     for patient in np.unique(data.patient):
         mine = np.flatnonzero(data.patient == patient)
-        for kind in (NORMAL, SUPRAVENTRICULAR, VENTRICULAR):
+        for kind in (NORMAL, VENTRICULAR):
             beats = [beat for i in mine.tolist() for beat in _beats(data, i, rhythms[i], kind)]
             if len(beats) >= _FEW:
                 shapes.setdefault(kind, []).append(np.mean(beats, axis=0))
@@ -79,11 +97,13 @@ def learn_shapes(data: Labelled, rhythms: Sequence[Rhythm]) -> ShapeBank:
 def _beats(data: Labelled, window: int, rhythm: Rhythm, kind: int) -> list[Array]:
     """Beats of a class in one window, [leads, samples] each, faded to 0 at both ends.
 
-    Each is set on its R peak (the largest deflection within 50 ms of the annotation) and read at
-    the RR of `_USUAL_RR`.
+    Each is set on its R peak (the largest deflection within 50 ms of the annotation), read at the
+    RR of `_USUAL_RR`, and measured by the height of the window's normal beats: a ventricular beat
+    keeps its size beside them.
     """
     x = np.asarray(data.x[window], dtype=np.float64)
     x = x - np.median(x, axis=1, keepdims=True)
+    x /= _height(x, rhythm, data.rate)
     found = []
     following = np.append(np.diff(rhythm.time), rhythm.mean_rr)
     for time, rr in zip(rhythm.time[rhythm.kind == kind], following[rhythm.kind == kind],
@@ -99,6 +119,17 @@ def _beats(data: Labelled, window: int, rhythm: Rhythm, kind: int) -> list[Array
             t = np.arange(x.shape[1]) / data.rate
             found.append(np.stack([np.interp(grid, t, lead) for lead in x]) * _fades(data.rate))
     return found
+
+
+def _height(x: Array, rhythm: Rhythm, rate: float) -> Array:
+    """Median peak-to-peak of the QRS of normal beats, else of all beats, [leads, 1]."""
+    chosen = rhythm.time[rhythm.kind == NORMAL]
+    chosen = chosen if len(chosen) else rhythm.time
+    near = max(1, round(_QRS_ENDS * rate))
+    spans = [x[:, max(0, at - near) : at + near + 1] for at in
+             np.rint(chosen * rate).astype(int).tolist()]
+    heights = [np.ptp(span, axis=1) for span in spans if span.shape[1]]
+    return np.median(heights, axis=0)[:, None] + 1e-6 if heights else np.ones((len(x), 1))
 
 
 def _times(rate: float) -> Array:

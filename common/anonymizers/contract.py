@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -138,7 +138,7 @@ class Anonymizer(Protocol):
 
     name: str
     stochastic: bool
-    space: Mapping[str, Range]
+    space: ClassVar[Mapping[str, Range]]
 
     def fit(self, train: Labelled, frozen: Frozen, effort: Effort) -> None:
         """Learn from training windows of patients in training."""

@@ -17,9 +17,16 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from common.anonymizers.beat_shapes import learn_shapes, placed
+from common.anonymizers.beat_shapes import learn_shapes, placed, without_p
 from common.anonymizers.contract import Effort, Floats, Frozen, Labelled, Range
-from common.anonymizers.rhythm import Rhythm, another_rate, rhythm_of
+from common.anonymizers.rhythm import (
+    NORMAL,
+    SUPRAVENTRICULAR,
+    VENTRICULAR,
+    Rhythm,
+    another_rate,
+    rhythm_of,
+)
 from common.errors import InputError
 
 Array = NDArray[np.float64]
@@ -36,9 +43,9 @@ class Surrogate:
     """
 
     stochastic = True
-    space: ClassVar[Mapping[str, Range]] = {"group": Range(3, 12), "noise": Range(0.003, 0.05)}
+    space: ClassVar[Mapping[str, Range]] = {"group": Range(4, 20), "noise": Range(0.001, 0.02)}
 
-    def __init__(self, rate: str = "randomise", group: float = 4, noise: float = 0.012) -> None:
+    def __init__(self, rate: str = "randomise", group: float = 10, noise: float = 0.004) -> None:
         if rate not in ("keep", "randomise"):
             raise InputError(f"rate is {rate!r}; allowed: keep, randomise")
         self.rate, self.group, self.noise = rate, max(1, round(group)), noise
@@ -63,13 +70,23 @@ class Surrogate:
             out[i] = self._render(rhythm, int(data.patient[i]), data, generator)
         return out
 
+    def _shapes(self, rhythm: Rhythm, patient: int,
+                generator: np.random.Generator) -> dict[int, Array]:
+        """The shape of each kind of beat in one window.
+
+        A supraventricular beat has the QRS complex of the normal ones, without their P wave.
+        """
+        normal = self.bank.draw(NORMAL, patient, self.group, generator)
+        bare = without_p(normal, self.bank.rate)
+        return {NORMAL: bare if rhythm.fibrillates else normal, SUPRAVENTRICULAR: bare,
+                VENTRICULAR: self.bank.draw(VENTRICULAR, patient, self.group, generator)}
+
     def _render(self, rhythm: Rhythm, patient: int, data: Labelled,
                 generator: np.random.Generator) -> Floats:
         """One window, [leads, L]."""
         leads, length = data.x.shape[1:]
         signal = np.zeros((leads, length))
-        shapes = {kind: self.bank.draw(kind, rhythm.fibrillates, patient, self.group, generator)
-                  for kind in np.unique(rhythm.kind)}
+        shapes = self._shapes(rhythm, patient, generator)
         following = np.append(np.diff(rhythm.time), rhythm.mean_rr)
         for time, kind, rr in zip(rhythm.time, rhythm.kind, following, strict=True):
             placed(signal, shapes[kind], time, float(rr), data.rate)
@@ -86,7 +103,7 @@ def _fibrillation(leads: int, length: int, rate: float, generator: np.random.Gen
     t = np.arange(length) / rate
     frequency = generator.uniform(4.5, 8.0) * (1 + 0.05 * np.sin(2 * np.pi * 0.3 * t))
     phase = 2 * np.pi * (np.cumsum(frequency) / rate + generator.random())
-    size = generator.uniform(0.015, 0.05, (leads, 1))
+    size = generator.uniform(0.006, 0.025, (leads, 1))
     wave = np.sin(phase) + 0.4 * np.sin(2 * phase + generator.uniform(0, 2 * np.pi))
     swell = 1 + 0.4 * np.sin(2 * np.pi * (generator.uniform(0.15, 0.5) * t + generator.random()))
     return np.asarray(size * swell * wave)
@@ -98,7 +115,7 @@ def _disturbance(leads: int, length: int, rate: float, noise: float,
     t = np.arange(length) / rate
     wander = np.zeros((leads, length))
     for frequency in generator.uniform(0.05, 0.5, 3):
-        size = generator.uniform(0, 0.06, (leads, 1))
+        size = generator.uniform(0, 0.02, (leads, 1))
         wander += size * np.sin(2 * np.pi * (frequency * t + generator.random((leads, 1))))
     white = generator.standard_normal((leads, length + 2))
     smooth = (white[:, :-2] + white[:, 1:-1] + white[:, 2:]) / np.sqrt(3)

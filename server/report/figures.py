@@ -19,7 +19,8 @@ matplotlib.rcParams.update({"font.size": 9, "svg.fonttype": "none", "svg.hashsal
 CLEAN, RELEASED, WARN = "#8a8a8a", "#0b6e99", "#b3412e"
 
 
-def _svg(figure: Figure) -> str:
+def svg(figure: Figure) -> str:
+    """The figure as an inline element."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
     return buffer.getvalue()[buffer.getvalue().index("<svg"):]
@@ -48,7 +49,7 @@ def trade_off(metrics: dict[str, Any]) -> str:
              ylim=(-0.03, 1.03))
     axes.locator_params(axis="x", nbins=6)
     axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 1.25), ncols=2)
-    return _svg(figure)
+    return svg(figure)
 
 
 def curves(metrics: dict[str, Any]) -> str:
@@ -67,7 +68,7 @@ def curves(metrics: dict[str, Any]) -> str:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     for axes in grid[len(shown):]:
         axes.axis("off")
-    return _svg(figure)
+    return svg(figure)
 
 
 def examples(bundles: Bundles, rate: int) -> str:
@@ -85,4 +86,4 @@ def examples(bundles: Bundles, rate: int) -> str:
         axes.plot(time, bundles.released[row, 0], color=RELEASED, lw=0.9, label="anonymized")
         axes.set(title=ARRHYTHMIA_CLASSES[c], xlabel="s" if c == shown[-1] else "", ylabel="NU")
     figure.axes[0].legend(frameon=False, ncols=2, fontsize=8, loc="upper right")
-    return _svg(figure)
+    return svg(figure)

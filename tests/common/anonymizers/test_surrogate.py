@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from common.anonymizers.beat_shapes import without_p
 from common.anonymizers.contract import Effort
 from common.anonymizers.rhythm import (
     NORMAL,
@@ -67,9 +68,9 @@ def test_nothing_of_the_patients_own_record_is_in_the_release(hospital, kept):
         marked[i] = 1.0  # only this patient's shape is not zero
         bank = replace(kept.bank, shapes={**kept.bank.shapes, NORMAL: marked})
         rng = np.random.default_rng(0)
-        draws = [bank.draw(NORMAL, False, int(owner), 4, rng) for _ in range(20)]
+        draws = [bank.draw(NORMAL, int(owner), 4, rng) for _ in range(20)]
         assert not np.any(draws)
-        assert np.any([bank.draw(NORMAL, False, -1, 4, rng) for _ in range(20)])
+        assert np.any([bank.draw(NORMAL, -1, len(shapes), rng) for _ in range(20)])
 
 
 def test_a_class_that_only_the_patient_has_is_drawn_as_normal(kept):
@@ -77,13 +78,13 @@ def test_a_class_that_only_the_patient_has_is_drawn_as_normal(kept):
     owner = int(bank.owners[VENTRICULAR][0])
     alone = replace(bank, shapes={**bank.shapes, VENTRICULAR: bank.shapes[VENTRICULAR][:1]},
                     owners={**bank.owners, VENTRICULAR: np.array([owner])})
-    drawn = alone.draw(VENTRICULAR, False, owner, 4, np.random.default_rng(0))
-    assert np.array_equal(drawn, alone.draw(NORMAL, False, owner, 4, np.random.default_rng(0)))
+    drawn = alone.draw(VENTRICULAR, owner, 4, np.random.default_rng(0))
+    assert np.array_equal(drawn, alone.draw(NORMAL, owner, 4, np.random.default_rng(0)))
 
 
 def test_without_p_waves_where_the_atria_fibrillate(kept):
-    sinus, fibrillating = (kept.bank.draw(NORMAL, f, -1, 4, np.random.default_rng(0))
-                           for f in (False, True))
+    sinus = kept.bank.draw(NORMAL, -1, 4, np.random.default_rng(0))
+    fibrillating = without_p(sinus, 100.0)
     before = slice(0, int((0.30 - 0.10) * 100))
     assert np.ptp(sinus[:, before]) > 0 == np.ptp(fibrillating[:, before])
     assert np.array_equal(sinus[:, 30:], fibrillating[:, 30:])

@@ -1,0 +1,57 @@
+"""Distance to the ideal corner: nothing leaks, the diagnosis stays, the waveform is the same.
+
+Source: REAN (arXiv:2607.06037), section IV-D and Table VIII. The paper does not spell out the first
+two terms; these reproduce its table (U 1.292, UPD .282).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_PRD = 20.0  # percent that count as 1
+
+
+@dataclass(frozen=True)
+class Point:
+    """What a release gives away and what is left of it; accuracies in [0, 1].
+
+    Args:
+        reid, sex, age: of an attacker.
+        arrhythmia: accuracy of the diagnosis.
+        prd: percent.
+    """
+
+    reid: float
+    sex: float
+    age: float
+    arrhythmia: float
+    prd: float
+
+
+def corner_distance(clean: Point, released: Point, chance: Mapping[str, float]) -> float:
+    """d: mean leakage of identity and age, plus lost accuracy, plus PRD / 20; lower is better.
+
+    Leakage is max(0, accuracy - chance) / (clean - chance). Sex takes no part, as in the paper.
+    """
+    return _leak(clean, released, chance, ("reid", "age")) + _rest(clean, released)
+
+
+def symmetric_corner_distance(clean: Point, released: Point, chance: Mapping[str, float]) -> float:
+    """d_sym: as d, with sex as |accuracy - 1/2| / |clean - 1/2|, as a flipped attacker is one."""
+    shared = 2 * _leak(clean, released, chance, ("reid", "age"))
+    sex = abs(released.sex - 0.5) / max(abs(clean.sex - 0.5), 1e-9)
+    return (shared + sex) / 3 + _rest(clean, released)
+
+
+def _leak(clean: Point, released: Point, chance: Mapping[str, float],
+          what: tuple[str, ...]) -> float:
+    total = 0.0
+    for name in what:
+        before, after = float(getattr(clean, name)), float(getattr(released, name))
+        total += max(0.0, after - chance[name]) / max(before - chance[name], 1e-9)
+    return total / len(what)
+
+
+def _rest(clean: Point, released: Point) -> float:
+    return max(0.0, clean.arrhythmia - released.arrhythmia) + released.prd / _PRD

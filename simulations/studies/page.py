@@ -1,0 +1,82 @@
+"""The study's page: tables, privacy against utility, waveforms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+from matplotlib.figure import Figure
+
+from common.ecg.labels import decided
+from common.protocol import ARRHYTHMIA_CLASSES
+from server.bundles import load_bundles
+from server.report.figures import CLEAN, RELEASED, svg
+from server.report.page import __file__ as report
+from server.report.table import prose
+from simulations.studies.tables import HEADER, published, rows
+
+
+def write_page(folder: Path, results: dict[str, Any]) -> Path:
+    """Write study.html; waveforms only of synthetic patients, or where the settings allow."""
+    config = results["config"]
+    waves = "" if config["hospitals"] and not config["audit"]["examples"] else _waves(folder,
+                                                                                      results)
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(Path(report).parent),
+                                     autoescape=True, undefined=jinja2.StrictUndefined)
+    sets = results["sets"]
+    gains = [[name, on, *(prose(leaf) for leaf in method[on]["auroc_minus_clean"].values())]
+             for name, method in results["methods"].items() for on in sets]
+    first = next(iter(results["methods"].values()))[next(iter(sets))]["auroc_minus_clean"]
+    page = environment.get_template("study.html").render(
+        sets=sets, header=HEADER, tables={on: rows(results, on) for on in sets}, gains=gains,
+        networks=list(first), scatter=_scatter(results), waves=waves, published=published(),
+        budget=results["budget"])
+    target, part = folder / "study.html", folder / "study.html.part"
+    part.write_text(page)
+    part.replace(target)
+    return target
+
+
+def _scatter(results: dict[str, Any]) -> str:
+    """Retrained re-identification against utility by the weaker independent network."""
+    on = next(iter(results["sets"]))
+    figure = Figure(figsize=(7, 4))
+    axes = figure.subplots()
+    clean = results["clean"][on]
+    points = {"clean": (clean, clean["reid"])}
+    points |= {name: (method[on], method["retrained"][on]["reid"])
+               for name, method in results["methods"].items()}
+    for name, (row, reid) in points.items():
+        worst = min((one["macro_auroc"]["value"] or 0.0) for one in row["independent"].values())
+        axes.plot(worst, reid["value"], "o", color=CLEAN if name == "clean" else RELEASED)
+        axes.annotate(name, (worst, reid["value"]), xytext=(5, 4), textcoords="offset points")
+    axes.axhline(clean["reid"]["chance"], color="k", lw=0.8, ls=":")
+    axes.set(xlabel="macro-AUROC, independent network trained on clean windows",
+             ylabel="re-identified, attacker retrained", ylim=(-0.03, 1.05))
+    axes.margins(x=0.15)
+    return svg(figure)
+
+
+def _waves(folder: Path, results: dict[str, Any]) -> str:
+    """One test window of each class, clean and by every method."""
+    bundles = load_bundles(folder / "bundles")
+    test = bundles.rows("test")
+    classes = decided(bundles.allowed[test])
+    chosen = [(c, test[np.flatnonzero(classes == c)[0]]) for c in range(len(ARRHYTHMIA_CLASSES))
+              if np.any(classes == c)]
+    names = ["clean", *results["methods"]]
+    released = {name: np.load(folder / "methods" / name / "released.npy", mmap_mode="r")
+                for name in results["methods"]}
+    figure = Figure(figsize=(10, 1.1 * len(names) * max(1, len(chosen)) / 2), layout="constrained")
+    grid = figure.subplots(len(names), max(1, len(chosen)), squeeze=False, sharex=True)
+    for line, name in zip(grid, names, strict=True):
+        for axes, (c, row) in zip(line, chosen, strict=False):
+            window = bundles.clean[row, 0] if name == "clean" else released[name][row, 0]
+            axes.plot(window, color=CLEAN if name == "clean" else RELEASED, lw=0.8)
+            axes.set(xticks=[], yticks=[])
+            if name == "clean":
+                axes.set_title(ARRHYTHMIA_CLASSES[c])
+        line[0].set_ylabel(name, rotation=0, ha="right", va="center")
+    return svg(figure)

@@ -1,0 +1,19 @@
+"""The REAN paper's main table (arXiv:2607.06037, Table III): four databases, 500 windows.
+
+Per method: ReID, sex, age (accuracies of its frozen attackers), arrhythmia accuracy, macro-AUROC,
+PRD in percent. Another data set's figures: they stand beside ours for order, not for equality.
+"""
+
+from __future__ import annotations
+
+TABLE = {
+    "clean": (0.964, 0.974, 0.976, 0.978, 0.9982, 0.0),
+    "gaussian": (0.058, 0.572, 0.304, 0.770, 0.6161, 24.00),
+    "laplacian": (0.032, 0.568, 0.232, 0.770, 0.4653, 33.70),
+    "react": (0.210, 0.584, 0.462, 0.818, 0.9034, 18.20),
+    "transecg": (0.250, 0.610, 0.478, 0.754, 0.8185, 14.80),
+    "pp_vae": (0.004, 0.452, 0.252, 0.110, 0.6389, 11.91),
+    "privecg": (0.966, 0.976, 0.978, 0.980, 0.9981, 0.30),
+    "lee": (0.882, 0.912, 0.940, 0.968, 0.9975, 3.17),
+    "rean": (0.000, 0.142, 0.044, 0.974, 0.9991, 5.56),
+}

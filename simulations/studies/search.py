@@ -1,0 +1,104 @@
+"""One search for every method: the same trials, the same minutes, toward the ideal corner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+
+from common.anonymizers.contract import Anonymizer, Effort, Floats, Frozen, Labelled, Range
+from common.audits.corner import Point, symmetric_corner_distance
+from common.audits.utility import prd
+from common.ecg.labels import decided
+from common.errors import InputError
+from common.training import predict
+
+Make = Callable[[Mapping[str, float]], Anonymizer]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What every learned method may spend on its settings.
+
+    Args:
+        trials: settings that are tried.
+        minutes: after which no further trial begins; 0: no limit.
+        effort: of each trial.
+    """
+
+    trials: int
+    minutes: float
+    effort: Effort
+
+    def __post_init__(self) -> None:
+        if self.trials < 1:
+            raise InputError(f"trials is {self.trials}; allowed is 1 or more")
+        if self.minutes < 0:
+            raise InputError(f"minutes is {self.minutes}; allowed is 0 (no limit) or more")
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best settings, their distance, and how many trials there were."""
+
+    settings: dict[str, float]
+    distance: float
+    trials: int
+
+
+def point(frozen: Frozen, data: Labelled, released: Floats) -> Point:
+    """What the training signal says of a release; windows with unknown labels take no part."""
+    found = {}
+    truths = {"identity": data.identity, "sex": data.sex, "age": data.age,
+              "diagnosis": decided(data.allowed.astype(np.uint8))}
+    for name, truth in truths.items():
+        answer = predict(getattr(frozen, name), released).argmax(1).numpy()
+        known = truth >= 0
+        found[name] = float(np.mean((answer == truth)[known])) if known.any() else 0.0
+    return Point(found["identity"], found["sex"], found["age"], found["diagnosis"],
+                 prd(data.x, released, data.patient).value)
+
+
+def search(name: str, make: Make, space: Mapping[str, Range], train: Labelled,
+           validation: Labelled, frozen: Frozen, budget: Budget, storage: Path) -> Found:
+    """Tree-structured Parzen search for the settings nearest to the corner (d_sym).
+
+    Args:
+        name: of the method; a study of this name that the storage holds goes on.
+        make: settings -> a method to fit.
+        space: what may be tried.
+        train: windows to fit on.
+        validation: windows to judge by; test windows are never seen.
+        frozen: the training signal.
+        budget: trials and minutes.
+        storage: SQLite file of all trials.
+
+    Source: Bergstra et al. (2011); Akiba et al. (2019), optuna.
+    """
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    storage.parent.mkdir(parents=True, exist_ok=True)
+    study = optuna.create_study(
+        storage=f"sqlite:///{storage}", study_name=name, load_if_exists=True,
+        sampler=optuna.samplers.TPESampler(seed=budget.effort.seed))
+    clean = point(frozen, validation, validation.x)
+    chance = {"reid": 1 / (int(train.identity.max()) + 1), "age": 0.2}
+
+    def distance(trial: optuna.Trial) -> float:
+        values = {key: trial.suggest_float(key, r.low, r.high, log=r.log)
+                  for key, r in space.items()}
+        method = make(values)
+        method.fit(train, frozen, budget.effort)
+        found = point(frozen, validation, method.anonymize(validation, seed=trial.number))
+        trial.set_user_attr("point", found.__dict__)
+        return symmetric_corner_distance(clean, found, chance)
+
+    done = [t for t in study.trials if t.state == optuna.trial.TrialState.COMPLETE]
+    left = budget.trials - len(done)
+    if left > 0:
+        study.optimize(distance, n_trials=left, timeout=60 * budget.minutes or None)
+    best: dict[str, Any] = study.best_trial.params
+    return Found(best, float(study.best_value), len(study.trials))

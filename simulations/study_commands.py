@@ -1,0 +1,70 @@
+"""`fedrean study`: comparisons that take longer than a run. Heavy imports happen inside."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+study = typer.Typer(no_args_is_help=True, help="Compare methods on one bench.")
+
+
+@study.command()
+def anonymizers(
+    overrides: Annotated[list[str] | None, typer.Argument(
+        help="Hydra overrides of the pooled run whose networks judge, such as profile=small "
+             "hospitals=[mitdb/hospital.yaml].")] = None,
+    methods: Annotated[str, typer.Option(help="Names with commas; default: all.")] = "",
+    trials: Annotated[int, typer.Option(help="Settings that the search tries, the same number "
+                                             "for every method.")] = 10,
+    minutes: Annotated[float, typer.Option(help="After which a method's search begins no further "
+                                                "trial; 0: no limit.")] = 0.0,
+    steps: Annotated[int, typer.Option(help="Optimizer steps of a fit.")] = 500,
+    run_dir: Annotated[Path | None, typer.Option(
+        help="Folder of the study; default studies/<date-time>. An existing one goes on.")] = None,
+    data_dir: Annotated[Path, typer.Option(help="Where prepared windows are kept.")]
+    = Path("data"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print results.json.")] = False,
+) -> None:
+    """Fit, release and attack with every anonymizer: same windows, networks and budget.
+
+    The first call trains the pooled networks of a run. Interrupted, the same command with the
+    same --run-dir goes on: finished methods and trials are kept.
+    """
+    from server.overrides import compose_settings
+    from server.run_directory import create_run, open_run
+    from simulations.studies.anonymizers import METHODS, default_budget
+    from simulations.studies.anonymizers import study as run
+    from simulations.studies.page import write_page
+    from simulations.studies.tables import HEADER, rows
+
+    console = Console(stderr=as_json)
+    folder = run_dir or Path(f"studies/{time.strftime('%Y%m%d-%H%M%S')}")
+    if not (folder / "config.yaml").exists():
+        create_run(folder, compose_settings(["training=pooled", *(overrides or [])]))
+    settings = open_run(folder)
+    started = time.monotonic()
+
+    def tell(what: str) -> None:
+        console.print(f"{time.monotonic() - started:7.1f} s  {what}", highlight=False)
+
+    chosen = [name for name in methods.split(",") if name] or list(METHODS)
+    results = run(folder.resolve(), settings, data_dir.resolve(), chosen,
+                  default_budget(settings, trials, minutes, steps), tell)
+    page = write_page(folder, results)
+    if as_json:
+        print(json.dumps(results, indent=1))
+        return
+    for on, n in results["sets"].items():
+        table = Table(title=f"{on}: {n} windows; intervals over patients")
+        for title in HEADER:
+            table.add_column(title, overflow="fold")
+        for row in rows(results, on):
+            table.add_row(*(text.replace(" ", "\n", 1) for text in row))
+        console.print(table)
+    console.print(f"page: {page}", soft_wrap=True)
