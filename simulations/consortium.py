@@ -71,7 +71,9 @@ def _embedded(settings: Settings, data: Path) -> list[Path]:
     key = hashlib.sha256(repr(cohort).encode()).hexdigest()[:10]
     folder = data / f"embedded-{key}"
     files = sorted(folder.glob("*/hospital.yaml"))
-    return files if len(files) == 4 else write_consortium(folder, cohort)
+    if len(files) < 4:
+        files = sorted(write_consortium(folder, cohort))  # pooled windows keep their order
+    return files
 
 
 def run(folder: Path, settings: Settings, data: Path, progress: Progress) -> dict[str, Any]:

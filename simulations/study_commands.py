@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -41,7 +42,7 @@ def anonymizers(
     from simulations.studies.anonymizers import METHODS, default_budget
     from simulations.studies.anonymizers import study as run
     from simulations.studies.page import write_page
-    from simulations.studies.tables import HEADER, rows
+    from simulations.studies.tables import SHORT, rows, short
 
     console = Console(stderr=as_json)
     folder = run_dir or Path(f"studies/{time.strftime('%Y%m%d-%H%M%S')}")
@@ -61,10 +62,11 @@ def anonymizers(
         print(json.dumps(results, indent=1))
         return
     for on, n in results["sets"].items():
-        table = Table(title=f"{on}: {n} windows; intervals over patients")
-        for title in HEADER:
-            table.add_column(title, overflow="fold")
+        table = Table(title=f"{on}: {n} windows", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0),
+                      show_edge=False, caption="intervals and more on the page")
+        for title in SHORT:
+            table.add_column(title, overflow="fold", justify="right" if title else "left")
         for row in rows(results, on):
-            table.add_row(*(text.replace(" ", "\n", 1) for text in row))
+            table.add_row(*short(row))
         console.print(table)
     console.print(f"page: {page}", soft_wrap=True)

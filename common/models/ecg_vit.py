@@ -53,6 +53,17 @@ class Block(nn.Module):
         out: Tensor = self.out(y.transpose(1, 2).reshape(b, t, d))
         return out
 
+    def attention(self, x: Tensor) -> Tensor:
+        """The weights that `attend` gives the tokens, [B, T, D] -> [B, heads, T, T], rows sum to 1.
+
+        Computed a second time from q and k: the fused kernel of `attend` does not return them.
+        """
+        b, t, d = x.shape
+        width = d // self.heads
+        q, k, _ = self.qkv(x).reshape(b, t, 3, self.heads, width).permute(2, 0, 3, 1, 4)
+        out: Tensor = (q @ k.transpose(2, 3) / width**0.5).softmax(3)
+        return out
+
     def keep(self, x: Tensor) -> Tensor | float:
         """Which samples of the batch keep this block, scaled to the same expectation."""
         if not self.training or self.survival == 1:
@@ -83,11 +94,29 @@ class ECGViT(nn.Module):
         )
         self.norm = nn.LayerNorm(width)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """[B, leads, L] -> [B, width]."""
+    def embedded(self, x: Tensor) -> Tensor:
+        """Class token and patches, before the blocks. [B, leads, L] -> [B, T + 1, width]."""
         b, c, _ = x.shape
         x = x.reshape(b, c, -1, self.patch).transpose(1, 2).flatten(2)  # (B, T, leads*patch)
-        x = self.tokens(self.embed(2 * x - 1))
+        out: Tensor = self.tokens(self.embed(2 * x - 1))
+        return out
+
+    def attention(self, x: Tensor) -> list[Tensor]:
+        """Attention of each block, [B, leads, L] -> depth times [B, heads, T + 1, T + 1].
+
+        Row i says where token i looks; token 0 is the class token. In evaluation mode these are
+        the weights of `forward`.
+        """
+        x, maps = self.embedded(x), []
+        for block in self.blocks:
+            assert isinstance(block, Block)
+            maps.append(block.attention(block.norm1(x)))
+            x = block(x)
+        return maps
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, leads, L] -> [B, width]."""
+        x = self.embedded(x)
         for block in self.blocks:
             x = block(x)
         out: Tensor = self.norm(x)[:, 0]

@@ -15,8 +15,13 @@ from torch import nn
 
 from common.anonymizers.additive_noise import GaussianNoise, LaplacianNoise
 from common.anonymizers.contract import Anonymizer, Effort, Floats, Range
+from common.anonymizers.lee import LeeNoise
+from common.anonymizers.pp_vae import PPVae
+from common.anonymizers.privecg import PrivEcg
+from common.anonymizers.react import React
 from common.anonymizers.rean import ReanAnonymizer
 from common.anonymizers.surrogate import Surrogate
+from common.anonymizers.transecg import TransECG
 from common.audits.attributes import attribute
 from common.audits.auroc import auroc
 from common.audits.corner import Point, corner_distance, symmetric_corner_distance
@@ -52,6 +57,11 @@ def make_surrogate(bench: Bench, values: Values, rate: str) -> Anonymizer:
 METHODS: dict[str, tuple[Callable[[Bench, Values], Anonymizer], Mapping[str, Range]]] = {
     "gaussian": (lambda _, values: GaussianNoise(**values), GaussianNoise.space),
     "laplacian": (lambda _, values: LaplacianNoise(**values), LaplacianNoise.space),
+    "transecg": (lambda _, values: TransECG(**values), TransECG.space),
+    "lee": (lambda _, values: LeeNoise(**values), LeeNoise.space),
+    "pp_vae": (lambda _, values: PPVae(**values), PPVae.space),
+    "privecg": (lambda _, values: PrivEcg(**values), PrivEcg.space),
+    "react": (lambda _, values: React(**values), React.space),
     "rean": (make_rean, ReanAnonymizer.space),
     "surrogate": (partial(make_surrogate, rate="randomise"), {}),
     "surrogate_rate_kept": (partial(make_surrogate, rate="keep"), {}),

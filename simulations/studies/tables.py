@@ -7,8 +7,10 @@ from typing import Any
 from server.report.table import cell
 from simulations.studies.paper import TABLE
 
-HEADER = ("method", "ReID", "ReID retrained", "sex |-.5|", "age", "accuracy", "AUROC frozen",
+HEADER = ("method", "ReID", "ReID retrained", "sex (from .5)", "age", "accuracy", "AUROC frozen",
           "AUROC independent", "AUROC retrained", "PRD %", "ms/window", "d", "d_sym", "fit s")
+SHORT = ("", "ReID", "retr.", "sex", "age", "acc.", "frozen", "indep.", "retr.", "PRD %", "ms", "d",
+         "d_sym")  # for 80 columns, without intervals
 
 
 def rows(results: dict[str, Any], on: str) -> list[list[str]]:
@@ -35,6 +37,11 @@ def _row(name: str, row: dict[str, Any], retrained: dict[str, Any],
 
 def _plain(value: float | None, digits: int) -> str:
     return "" if value is None else f"{value:.{digits}f}"
+
+
+def short(row: list[str]) -> list[str]:
+    """A row's values alone, for the terminal."""
+    return [text.split(" ")[0] for text in row[: len(SHORT)]]
 
 
 def published() -> list[list[str]]:

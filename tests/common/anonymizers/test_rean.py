@@ -3,7 +3,14 @@ import pytest
 import torch
 
 from common.anonymizers.contract import Frozen
-from common.anonymizers.rean import ReanAnonymizer, apply_residual, prd, rean_loss
+from common.anonymizers.rean import (
+    ReanAnonymizer,
+    apply_residual,
+    at_share,
+    hidden,
+    prd,
+    rean_loss,
+)
 from common.config import Rean, Settings
 from common.models.classifier import build
 from common.training import allowed_loss
@@ -70,3 +77,37 @@ def test_change_is_bounded():
     assert released.shape == windows.shape
     assert 0.05 < change.max() <= 0.08 + 1e-6
     assert torch.equal(apply_residual(torch.zeros(1), torch.ones(1), 0.1), torch.ones(1))
+
+
+@pytest.mark.parametrize("target", ["away", "uniform", "decoy"])
+def test_what_hides_an_attribute(target):
+    torch.manual_seed(0)
+    rean, labels = Rean(target=target), torch.tensor([0, 1, -1])
+    sure = torch.tensor([[9.0, 0.0, 0.0], [0.0, 9.0, 0.0], [9.0, 0.0, 0.0]])
+    ignorant, wrong = torch.zeros(3, 3), sure.roll(1, dims=1)
+    scores = {name: hidden(logits, labels, rean) for name, logits in
+              (("sure", sure), ("ignorant", ignorant), ("wrong", wrong))}
+    known = slice(0, 2)
+    assert (scores["sure"][known] < scores["ignorant"][known]).all()
+    if target == "away":  # wrong for certain is best: a flipped answer tells all
+        assert (scores["wrong"][known] > scores["ignorant"][known]).all()
+    if target == "uniform":  # ignorance is best, and needs no label
+        assert torch.allclose(scores["ignorant"], torch.zeros(3))
+        assert (scores["wrong"] < 0).all() and scores["sure"][2] < 0
+    else:
+        assert all(score[2] == 0 for score in scores.values())
+
+
+def test_a_coin_is_the_decoy_of_a_binary_attribute():
+    torch.manual_seed(0)
+    labels = torch.zeros(4000, dtype=torch.long)
+    flipped = torch.tensor([[0.0, 4.0]]).expand(4000, 2)
+    loss = -hidden(flipped, labels, Rean(target="decoy"))
+    assert loss.mean() == pytest.approx(2.0, abs=0.15)  # half of the time the coin says 0
+    people = torch.zeros(4000, 3).index_fill_(1, torch.tensor([0]), 4.0)
+    assert (-hidden(people, labels, Rean(target="decoy"))).min() > 4.0  # never the own label
+
+
+def test_distortion_weights_grow():
+    rean = Rean(prd=2.0, l1=4.0)
+    assert (at_share(rean, 0.0).prd, at_share(rean, 0.5).l1, at_share(rean, 1.0)) == (0, 2.0, rean)

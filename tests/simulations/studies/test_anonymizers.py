@@ -1,0 +1,67 @@
+"""The study of anonymizers, as small as it can be: the parts fit, and it goes on where it was."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import fedrean
+from simulations.studies import anonymizers
+from simulations.studies.tables import HEADER
+from tests.small import NETWORKS
+
+SMALL = [*NETWORKS, "cohort.patients=4", "cohort.minutes=3", "audit.steps=20",
+         *(f"{stage}.{what}=1" for stage in ("diagnosis", "identity", "sex", "age", "anonymizer")
+           for what in ("rounds", "epochs"))]
+
+
+def run(folder: Path, data: Path, monkeypatch: pytest.MonkeyPatch, methods: str) -> None:
+    words = ["study", "anonymizers", *SMALL, "--methods", methods, "--trials", "2", "--steps", "5",
+             "--run-dir", str(folder), "--data-dir", str(data)]
+    monkeypatch.setattr(sys, "argv", ["fedrean", *words])
+    with pytest.raises(SystemExit) as left:
+        fedrean.main()
+    assert left.value.code == 0
+
+
+def test_a_study_and_its_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                              capsys: pytest.CaptureFixture[str]) -> None:
+    folder, data = tmp_path / "study", tmp_path / "data"
+    run(folder, data, monkeypatch, "gaussian,rean,surrogate")
+    results = json.loads((folder / "results.json").read_text())
+    assert set(results["sets"]) == {"shared 500", "20,000", "SVE-enriched"}
+    for name, row in results["methods"].items():
+        on = row["20,000"]
+        for leaf in (on["reid"], row["retrained"]["20,000"]["reid"], on["frozen"]["macro_auroc"]):
+            assert set(leaf) == {"value", "low", "high", "n", "chance"} and leaf["n"] > 0
+        assert on["prd"]["value"] > 0 and on["d_sym"] > 0
+        assert row["search"]["trials"] == (0 if name == "surrogate" else 2)
+        assert set(on["auroc_minus_clean"]) == {"frozen", "inception_time", "resnet1d"}
+    assert set(results["methods"]["rean"]["settings"]) == {"utility", "privacy", "prd", "l1"}
+    page = (folder / "study.html").read_text()
+    assert all(title in page for title in HEADER) and page.count("<svg") == 2
+    assert "page: " in capsys.readouterr().out
+    # What is done is not done again; a method that is added finds the same bench.
+    monkeypatch.setattr(anonymizers, "_method", lambda *_: pytest.fail("done again"))
+    run(folder, data, monkeypatch, "surrogate,gaussian")
+    again = json.loads((folder / "results.json").read_text())
+    assert again["clean"] == results["clean"]
+    assert again["methods"]["gaussian"] == results["methods"]["gaussian"]
+
+
+@pytest.mark.parametrize(("words", "line"), [
+    (["--methods", "magic"], "method is 'magic'; allowed is one of gaussian, laplacian"),
+    (["--trials", "0"], "trials is 0; allowed is 1 or more"),
+    (["--minutes=-1"], "minutes is -1.0; allowed is 0 (no limit) or more"),
+    (["training=federated"], "training is 'federated', privacy.unit 'none'; allowed here: pooled"),
+])  # fmt: skip
+def test_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                   capsys: pytest.CaptureFixture[str], words: list[str], line: str) -> None:
+    monkeypatch.setattr(sys, "argv", ["fedrean", "study", "anonymizers", *words, "--run-dir",
+                                      str(tmp_path / "s"), "--data-dir", str(tmp_path / "d")])
+    with pytest.raises(SystemExit) as left:
+        fedrean.main()
+    assert left.value.code == 2 and line in capsys.readouterr().err
