@@ -18,6 +18,7 @@ from common.anonymizers.contract import Anonymizer, Effort, Floats, Range
 from common.anonymizers.lee import LeeNoise
 from common.anonymizers.pp_vae import PPVae
 from common.anonymizers.privecg import PrivEcg
+from common.anonymizers.react import React
 from common.anonymizers.rean import ReanAnonymizer
 from common.anonymizers.surrogate import Surrogate
 from common.anonymizers.transecg import TransECG
@@ -60,6 +61,7 @@ METHODS: dict[str, tuple[Callable[[Bench, Values], Anonymizer], Mapping[str, Ran
     "lee": (lambda _, values: LeeNoise(**values), LeeNoise.space),
     "pp_vae": (lambda _, values: PPVae(**values), PPVae.space),
     "privecg": (lambda _, values: PrivEcg(**values), PrivEcg.space),
+    "react": (lambda _, values: React(**values), React.space),
     "rean": (make_rean, ReanAnonymizer.space),
     "surrogate": (partial(make_surrogate, rate="randomise"), {}),
     "surrogate_rate_kept": (partial(make_surrogate, rate="keep"), {}),

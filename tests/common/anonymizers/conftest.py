@@ -11,6 +11,7 @@ import torch
 
 from common.anonymizers.contract import Effort, Frozen, Labelled, labelled
 from common.anonymizers.fitting import fit_network
+from common.audits.utility import diagnosis
 from common.config import Profile, Settings
 from common.ecg.hospital_file import load_hospital
 from common.ecg.labels import decided
@@ -38,6 +39,15 @@ class Hospital:
         truth = (decided(self.test.allowed.astype(np.uint8)) if stage == "diagnosis"
                  else getattr(self.test, stage))
         return float(np.mean((answer == truth)[truth >= 0]))
+
+    def auroc(self, x: np.ndarray) -> float:
+        """Macro-AUROC of the frozen diagnosis in a version of the test windows.
+
+        Accuracy says little here: two thirds of the windows are normal.
+        """
+        scores = predict(self.frozen.diagnosis, x).double().numpy()
+        found = diagnosis(scores, self.test.allowed.astype(np.uint8), self.test.patient)
+        return float(found["macro_auroc"].value)
 
 
 @pytest.fixture(scope="session")
