@@ -39,9 +39,10 @@ def anonymizers(
     """
     from server.overrides import compose_settings
     from server.run_directory import create_run, open_run
-    from simulations.studies.anonymizers import METHODS, default_budget
+    from simulations.studies.anonymizers import default_budget
     from simulations.studies.anonymizers import study as run
     from simulations.studies.page import write_page
+    from simulations.studies.releases import METHODS
     from simulations.studies.tables import SHORT, rows, short
 
     console = Console(stderr=as_json)

@@ -14,8 +14,10 @@ from common.protocol import ARRHYTHMIA_CLASSES
 from server.bundles import load_bundles
 from server.report.figures import CLEAN, RELEASED, svg
 from server.report.page import __file__ as report
-from server.report.table import prose
-from simulations.studies.tables import HEADER, published, rows
+from server.report.table import accounts, prose
+from simulations.studies.tables import HEADER, classes, published, rows, weaker
+
+LARGEST = "20,000"  # the set with the natural prevalence
 
 
 def write_page(folder: Path, results: dict[str, Any]) -> Path:
@@ -27,12 +29,15 @@ def write_page(folder: Path, results: dict[str, Any]) -> Path:
                                      autoescape=True, undefined=jinja2.StrictUndefined)
     sets = results["sets"]
     gains = [[name, on, *(prose(leaf) for leaf in method[on]["auroc_minus_clean"].values())]
-             for name, method in results["methods"].items() for on in sets]
-    first = next(iter(results["methods"].values()))[next(iter(sets))]["auroc_minus_clean"]
+             for name, method in results["methods"].items() for on in sets if on in method]
+    networks = ["frozen", *results["clean"][LARGEST]["independent"]]
     page = environment.get_template("study.html").render(
         sets=sets, header=HEADER, tables={on: rows(results, on) for on in sets}, gains=gains,
-        networks=list(first), scatter=_scatter(results), waves=waves, published=published(),
-        budget=results["budget"])
+        networks=networks, scatter=_scatter(results), waves=waves, published=published(),
+        budget=results["budget"], warnings=results["warnings"], class_names=ARRHYTHMIA_CLASSES,
+        on_classes=LARGEST, classes=classes(results, LARGEST), accounts=[
+            f"{name}: {line}" for name, method in results["methods"].items()
+            if "privacy" in method for line in accounts(method)])
     target, part = folder / "study.html", folder / "study.html.part"
     part.write_text(page)
     part.replace(target)
@@ -45,13 +50,18 @@ def _scatter(results: dict[str, Any]) -> str:
     figure = Figure(figsize=(7, 4))
     axes = figure.subplots()
     clean = results["clean"][on]
-    points = {"clean": (clean, clean["reid"])}
-    points |= {name: (method[on], method["retrained"][on]["reid"])
-               for name, method in results["methods"].items()}
-    for name, (row, reid) in points.items():
-        worst = min((one["macro_auroc"]["value"] or 0.0) for one in row["independent"].values())
-        axes.plot(worst, reid["value"], "o", color=CLEAN if name == "clean" else RELEASED)
-        axes.annotate(name, (worst, reid["value"]), xytext=(5, 4), textcoords="offset points")
+    points = {"clean": (weaker(clean), clean["reid"])}
+    points |= {name: (weaker(method[on]), method["retrained"][on]["reid"])
+               for name, method in results["methods"].items() if on in method}
+    for name, (auroc, reid) in points.items():
+        if auroc is None or auroc["value"] is None:
+            continue
+        colour = CLEAN if name == "clean" else RELEASED
+        axes.plot(auroc["value"], reid["value"], "o", color=colour)
+        axes.hlines(reid["value"], auroc["low"], auroc["high"], color=colour, lw=0.7, alpha=0.5)
+        axes.vlines(auroc["value"], reid["low"], reid["high"], color=colour, lw=0.7, alpha=0.5)
+        axes.annotate(name, (auroc["value"], reid["value"]), xytext=(5, 4),
+                      textcoords="offset points")
     axes.axhline(clean["reid"]["chance"], color="k", lw=0.8, ls=":")
     axes.set(xlabel="macro-AUROC, independent network trained on clean windows",
              ylabel="re-identified, attacker retrained", ylim=(-0.03, 1.05))
@@ -66,9 +76,9 @@ def _waves(folder: Path, results: dict[str, Any]) -> str:
     classes = decided(bundles.allowed[test])
     chosen = [(c, test[np.flatnonzero(classes == c)[0]]) for c in range(len(ARRHYTHMIA_CLASSES))
               if np.any(classes == c)]
-    names = ["clean", *results["methods"]]
-    released = {name: np.load(folder / "methods" / name / "released.npy", mmap_mode="r")
-                for name in results["methods"]}
+    files = {name: folder / "methods" / name / "released.npy" for name in results["methods"]}
+    released = {name: np.load(file, mmap_mode="r") for name, file in files.items() if file.exists()}
+    names = ["clean", *released]
     figure = Figure(figsize=(10, 1.1 * len(names) * max(1, len(chosen)) / 2), layout="constrained")
     grid = figure.subplots(len(names), max(1, len(chosen)), squeeze=False, sharex=True)
     for line, name in zip(grid, names, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from common.protocol import ARRHYTHMIA_CLASSES
 from server.report.table import cell
 from simulations.studies.paper import TABLE
 
@@ -14,25 +15,43 @@ SHORT = ("", "ReID", "retr.", "sex", "age", "acc.", "frozen", "indep.", "retr.",
 
 
 def rows(results: dict[str, Any], on: str) -> list[list[str]]:
-    """A row for clean windows and each method, on one evaluation set."""
+    """A row for clean windows and each method, on one evaluation set; a dash: not measured."""
     lines = [_row("clean", results["clean"][on], {}, {})]
     for name, method in results["methods"].items():
-        lines.append(_row(name, method[on], method["retrained"][on], method))
+        lines.append(_row(name, method.get(on, {}), method["retrained"][on], method))
     return lines
 
 
 def _row(name: str, row: dict[str, Any], retrained: dict[str, Any],
          method: dict[str, Any]) -> list[str]:
-    sex, worst = row["sex"]["value"], min(
-        row["independent"].values(), key=lambda one: one["macro_auroc"]["value"] or 0.0)
-    after = retrained.get("diagnosis", {}).get("macro_auroc")
+    sex = row.get("sex", retrained.get("sex"))
+    frozen, after = row.get("frozen", {}), retrained.get("diagnosis", {})
     return [
-        name, cell(row["reid"]), cell(retrained.get("reid")) if retrained else "",
-        "-" if sex is None else f"{sex:.3f} ({abs(sex - 0.5):.3f})", cell(row["age"]),
-        cell(row["frozen"]["arrhythmia_accuracy"]), cell(row["frozen"]["macro_auroc"]),
-        cell(worst["macro_auroc"]), cell(after) if retrained else "", cell(row["prd"]),
-        _plain(method.get("ms_per_window"), 2), _plain(row.get("d"), 3),
+        name, cell(row.get("reid")), cell(retrained.get("reid")) if retrained else "",
+        "-" if not sex or sex["value"] is None else
+        f"{sex['value']:.3f} ({abs(sex['value'] - 0.5):.3f})",
+        cell(row.get("age", retrained.get("age"))),
+        cell(frozen.get("arrhythmia_accuracy")), cell(frozen.get("macro_auroc")),
+        cell(weaker(row)), cell(after.get("macro_auroc")) if retrained else "",
+        cell(row.get("prd")), _plain(method.get("ms_per_window"), 2), _plain(row.get("d"), 3),
         _plain(row.get("d_sym"), 3), _plain(method.get("fit_s"), 0)]
+
+
+def weaker(row: dict[str, Any]) -> dict[str, Any] | None:
+    """Macro-AUROC by the weaker of the networks that were in no loss."""
+    leaves = [one["macro_auroc"] for one in row.get("independent", {}).values()]
+    return min(leaves, key=lambda leaf: leaf["value"] or 0.0, default=None)
+
+
+def classes(results: dict[str, Any], on: str) -> list[list[str]]:
+    """AUROC of each class by each network, a row a method and network."""
+    lines = []
+    for name, row in {"clean": results["clean"], **results["methods"]}.items():
+        networks = {"frozen": row.get(on, {}).get("frozen"), **row.get(on, {}).get(
+            "independent", {}), "retrained": row.get("retrained", {}).get(on, {}).get("diagnosis")}
+        lines += [[name, network, *(cell(tree["auroc"].get(c)) for c in ARRHYTHMIA_CLASSES)]
+                  for network, tree in networks.items() if tree]
+    return lines
 
 
 def _plain(value: float | None, digits: int) -> str:

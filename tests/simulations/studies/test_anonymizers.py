@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import fedrean
@@ -30,7 +32,7 @@ def run(folder: Path, data: Path, monkeypatch: pytest.MonkeyPatch, methods: str)
 def test_a_study_and_its_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                               capsys: pytest.CaptureFixture[str]) -> None:
     folder, data = tmp_path / "study", tmp_path / "data"
-    run(folder, data, monkeypatch, "gaussian,rean,surrogate")
+    run(folder, data, monkeypatch, "gaussian,rean,surrogate,rean_pooled")
     results = json.loads((folder / "results.json").read_text())
     assert set(results["sets"]) == {"shared 500", "20,000", "SVE-enriched"}
     for name, row in results["methods"].items():
@@ -38,18 +40,41 @@ def test_a_study_and_its_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
         for leaf in (on["reid"], row["retrained"]["20,000"]["reid"], on["frozen"]["macro_auroc"]):
             assert set(leaf) == {"value", "low", "high", "n", "chance"} and leaf["n"] > 0
         assert on["prd"]["value"] > 0 and on["d_sym"] > 0
-        assert row["search"]["trials"] == (0 if name == "surrogate" else 2)
+        assert row["search"]["trials"] == (2 if name in ("gaussian", "rean") else 0)
         assert set(on["auroc_minus_clean"]) == {"frozen", "inception_time", "resnet1d"}
     assert set(results["methods"]["rean"]["settings"]) == {"utility", "privacy", "prd", "l1"}
     page = (folder / "study.html").read_text()
     assert all(title in page for title in HEADER) and page.count("<svg") == 2
     assert "page: " in capsys.readouterr().out
+    assert len(results["warnings"]) > 3 and all(line in html.unescape(page)
+                                                for line in results["warnings"])
+    bundle = folder / "bundles" / "pooled" / "released.npy"
+    np.testing.assert_array_equal(np.load(bundle), np.load(
+        folder / "methods" / "rean_pooled" / "released.npy"))
     # What is done is not done again; a method that is added finds the same bench.
     monkeypatch.setattr(anonymizers, "_method", lambda *_: pytest.fail("done again"))
     run(folder, data, monkeypatch, "surrogate,gaussian")
     again = json.loads((folder / "results.json").read_text())
     assert again["clean"] == results["clean"]
     assert again["methods"]["gaussian"] == results["methods"]["gaussian"]
+
+
+def test_rean_of_other_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, data = tmp_path / "study", tmp_path / "data"
+    run(folder, data, monkeypatch, "rean_federated,rean_local,rean_window_dp")
+    methods = json.loads((folder / "results.json").read_text())["methods"]
+    clean = np.load(folder / "bundles" / "pooled" / "clean.npy")
+    for name, method in methods.items():
+        released = np.load(folder / "methods" / name / "released.npy")
+        # Row by row the windows of the bench: no change is larger than the bound.
+        assert 0 < np.abs(released - clean).max() <= 0.08 + 1e-6
+        assert len(method["privacy"]) == 4
+        for account in method["privacy"].values():
+            private = name == "rean_window_dp"
+            assert account["unit"] == ("window" if private else "none")
+            assert (account["epsilon"] is not None and account["epsilon"] <= 8) == private
+    page = (folder / "study.html").read_text()
+    assert "rean_window_dp: hospital_a: epsilon" in page and "per window at delta" in page
 
 
 @pytest.mark.parametrize(("words", "line"), [
