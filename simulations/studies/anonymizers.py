@@ -54,6 +54,14 @@ def make_surrogate(bench: Bench, values: Values, rate: str) -> Anonymizer:
     return Surrogate(rate)
 
 
+def defaults(bench: Bench, name: str) -> dict[str, float]:
+    """What a method takes for each setting that is searched: the run's for REAN, else its own."""
+    factory, space = METHODS[name]
+    method = factory(bench, {})
+    source = method.settings if isinstance(method, ReanAnonymizer) else method
+    return {key: float(getattr(source, key)) for key in space}
+
+
 METHODS: dict[str, tuple[Callable[[Bench, Values], Anonymizer], Mapping[str, Range]]] = {
     "gaussian": (lambda _, values: GaussianNoise(**values), GaussianNoise.space),
     "laplacian": (lambda _, values: LaplacianNoise(**values), LaplacianNoise.space),
@@ -110,9 +118,12 @@ def _method(bench: Bench, name: str, clean: dict[str, Any], budget: Budget,
     searched: dict[str, Any] = {"trials": 0}
     if space:
         progress(f"{name}: searching settings, {budget.trials} trials")
-        found = search(name, make, space, train, bench.part("validation"), bench.frozen, budget,
-                       folder / "trials.sqlite")
-        settings, searched = found.settings, {"trials": found.trials, "d_sym": found.distance}
+        found = search(name, make, space, defaults(bench, name), train, bench.part("validation"),
+                       bench.frozen, budget, folder / "trials.sqlite")
+        progress(f"{name}: {found.trials} trials in {found.minutes:.1f} min, best d_sym "
+                 f"{found.distance:.3f}")
+        settings, searched = found.settings, {"trials": found.trials, "minutes": found.minutes,
+                                              "d_sym": found.distance}
     progress(f"{name}: fitting and releasing")
     started = time.perf_counter()
     method = make(settings)
