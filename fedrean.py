@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+import typer.core
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -28,6 +29,8 @@ from simulations.study_commands import study  # noqa: E402
 if TYPE_CHECKING:
     from common.config import Settings
 
+# Plain help; else typer 0.20, the last that flwr allows, prints the brackets of [required] escaped.
+typer.core.HAS_RICH = False
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
                   rich_markup_mode=None,  # brackets of overrides are not markup
                   help="Train an ECG anonymizer across hospitals, then attack what it releases.")

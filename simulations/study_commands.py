@@ -22,9 +22,10 @@ def anonymizers(
              "hospitals=[mitdb/hospital.yaml].")] = None,
     methods: Annotated[str, typer.Option(help="Names with commas; default: all.")] = "",
     trials: Annotated[int, typer.Option(help="Settings that the search tries, the same number "
-                                             "for every method.")] = 10,
+                                             "for every method; its defaults come first.")] = 10,
     minutes: Annotated[float, typer.Option(help="After which a method's search begins no further "
-                                                "trial; 0: no limit.")] = 0.0,
+                                                "trial; its defaults are always tried; 0: no "
+                                                "limit.")] = 0.0,
     steps: Annotated[int, typer.Option(help="Optimizer steps of a fit.")] = 500,
     run_dir: Annotated[Path | None, typer.Option(
         help="Folder of the study; default studies/<date-time>. An existing one goes on.")] = None,

@@ -71,6 +71,16 @@ def test_data_commands_that_are_shown_are_parsed():
         group.commands[name].make_context(name, words)  # exits where a word is wrong
 
 
+@pytest.mark.parametrize("words", ["simulate", "report", "data prepare", "study anonymizers"])
+def test_help_shows_brackets_as_they_are(words, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["fedrean", *words.split(), "--help"])
+    with pytest.raises(SystemExit):
+        fedrean.main()
+    shown = capsys.readouterr().out
+    assert "[required]" in shown or "[default: " in shown
+    assert "\\[" not in shown
+
+
 def test_the_hospital_file_of_the_readme(consortium, tmp_path, monkeypatch, capsys):
     [text] = blocks(ROOT / "README.md", "yaml")
     shutil.copytree(consortium / "mitdb", tmp_path, dirs_exist_ok=True)

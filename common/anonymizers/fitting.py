@@ -1,4 +1,4 @@
-"""Fitting a network of an anonymizer: every learned method here trains by this."""
+"""Fitting a network of an anonymizer, and releasing by one that draws."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from itertools import islice
 import torch
 from torch import Tensor, nn
 
-from common.anonymizers.contract import Effort, Labelled
-from common.training import Schedule, shuffled, train
+from common.anonymizers.contract import Effort, Floats, Labelled
+from common.training import Schedule, predict, shuffled, train
 
 Batch = dict[str, Tensor]
 
@@ -34,3 +34,12 @@ def fit_network(network: nn.Module, loss: Callable[[nn.Module, Batch], Tensor], 
     torch.manual_seed(effort.seed)
     return train(network, optimizer, batches, lambda i: data.batch(i, effort.device), loss,
                  Schedule(lr, 0, effort.steps))
+
+
+def drawn_release(network: nn.Module, windows: Floats, seed: int) -> Floats:
+    """Windows [n, leads, L] through a network that draws: the same by seed, and torch's own
+    randomness is as before.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return predict(network, windows).numpy()

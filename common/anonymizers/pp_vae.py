@@ -24,10 +24,10 @@ import torch
 from torch import Tensor, nn
 
 from common.anonymizers.contract import Effort, Floats, Frozen, Labelled, Range
-from common.anonymizers.fitting import Batch, fit_network
+from common.anonymizers.fitting import Batch, drawn_release, fit_network
 from common.models.resnet1d import group_norm
 from common.protocol import AGE_BANDS, ARRHYTHMIA_CLASSES, SEXES
-from common.training import allowed_loss, masked_loss, predict
+from common.training import allowed_loss, masked_loss
 
 WIDTHS = (16, 32, 32, 32)  # channels after each halving of the rate
 LATENT = 8  # variables for each 16 samples
@@ -141,6 +141,4 @@ class PPVae:
         Raises:
             AttributeError: before `fit`.
         """
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            return predict(self.network, data.x).numpy()
+        return drawn_release(self.network, data.x, seed)

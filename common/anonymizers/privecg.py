@@ -33,10 +33,11 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
 
 from common.anonymizers.contract import Effort, Floats, Frozen, Labelled, Range
+from common.anonymizers.fitting import drawn_release
 from common.models.classifier import Classifier
 from common.models.resnet1d import ResNet1D
 from common.models.unet1d import UNet1D
-from common.training import Schedule, predict, shuffled
+from common.training import Schedule, shuffled
 
 WIDTH, LEVELS = 4, 4  # of the U-Net; the discriminator has the same width
 BETAS = (0.5, 0.99)  # momenta of both optimizers
@@ -160,6 +161,4 @@ class PrivEcg:
         Raises:
             AttributeError: before `fit`.
         """
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            return predict(self.network, data.x).numpy()
+        return drawn_release(self.network, data.x, seed)

@@ -2,6 +2,10 @@
 
 Every set is drawn from windows whose class is decided, of patients that are not reserved. The same
 rows and seed (0 or more) give the same set in any process; the sets of one seed are independent.
+
+All functions take `index`, rows of dtype `store.INDEX`, [n], and `classes`, [n], the index of each
+row's class in ARRHYTHMIA_CLASSES or -1 where undecided. Those that draw return rows, ascending, and
+raise InputError for a `size` below 1, a `seed` below 0, unequal lengths or an unknown class.
 """
 
 from __future__ import annotations
@@ -23,24 +27,17 @@ _SHARED, _NATURAL, _BALANCED, _TRAINING = range(4)  # a set's own stream of rand
 
 
 def shared_set(index: Index, classes: Classes, seed: int, size: int = 500) -> Indices:
-    """Draw test windows, half of men and half of women, with the same classes in both.
+    """The shared 500-window set: test windows, half of men's, with the same classes in both sexes.
 
     A class's share is its prevalence over the windows of both sexes that could be drawn, rounded
     by largest remainders within each sex. A class short in a sex cedes its places to that sex's
     other classes; a sex that is short cedes none.
 
     Args:
-        index: rows of dtype `store.INDEX`, [n].
-        classes: index into ARRHYTHMIA_CLASSES, or -1 where undecided, [n].
         size: windows in all; of an odd size, men get the odd one.
 
     Returns:
-        Rows, ascending, [sum over sexes of min(places of the sex, its windows)].
-
-    Raises:
-        InputError: `size` below 1, `seed` below 0, unequal lengths or an unknown class.
-
-    Source: REAN, arXiv:2607.06037, section IV-A, the shared 500-window set.
+        [sum over sexes of min(places of the sex, its windows)].
     """
     rows = _candidates(index, classes, seed, "test", size)
     rows = rows[index["sex"][rows] >= 0]
@@ -54,40 +51,29 @@ def shared_set(index: Index, classes: Classes, seed: int, size: int = 500) -> In
 
 
 def natural_subset(index: Index, classes: Classes, seed: int, size: int = 20_000) -> Indices:
-    """Draw test windows uniformly without replacement, which keeps the natural prevalence.
+    """The 20,000-window subset of the test split: drawn uniformly, which keeps the prevalence.
 
     Args:
-        index: rows of dtype `store.INDEX`, [n].
-        classes: index into ARRHYTHMIA_CLASSES, or -1 where undecided, [n].
         size: windows in all.
 
     Returns:
-        Rows, ascending, [min(size, available)].
-
-    Raises:
-        InputError: `size` below 1, `seed` below 0, unequal lengths or an unknown class.
-
-    Source: REAN, arXiv:2607.06037, section IV-A, the 20,000-window subset of the test split.
+        [min(size, available)].
     """
     rows = _candidates(index, classes, seed, "test", size)
     return _draw([(rows, min(size, len(rows)))], seed, _NATURAL)
 
 
 def balanced_set(index: Index, classes: Classes, seed: int, rare: int = _SVE) -> Indices:
-    """Take all test windows of the rare class, and draw as many of each other class.
+    """The SVE-enriched set: all test windows of the rare class, and as many of each other class.
 
     Args:
-        index: rows of dtype `store.INDEX`, [n].
-        classes: index into ARRHYTHMIA_CLASSES, or -1 where undecided, [n].
         rare: index of the rare class.
 
     Returns:
-        Rows, ascending, [sum over classes of min(windows of the rare class, of the class)].
+        [sum over classes of min(windows of the rare class, of the class)].
 
     Raises:
-        InputError: `rare` is no class, `seed` below 0, unequal lengths or an unknown class.
-
-    Source: REAN, arXiv:2607.06037, section IV-A, the SVE-enriched balanced set.
+        InputError: also where `rare` is no class.
     """
     if not 0 <= rare <= _LAST:
         raise InputError(f"rare is {rare}; allowed is 0 to {_LAST}")
@@ -96,20 +82,13 @@ def balanced_set(index: Index, classes: Classes, seed: int, rare: int = _SVE) ->
 
 
 def balanced_training_set(index: Index, classes: Classes, seed: int, size: int = 30_000) -> Indices:
-    """Draw training windows, as many of each class; what one lacks, the others share equally.
+    """The training subsample: as many of each class; what one lacks, the others share equally.
 
     Args:
-        index: rows of dtype `store.INDEX`, [n].
-        classes: index into ARRHYTHMIA_CLASSES, or -1 where undecided, [n].
         size: windows in all.
 
     Returns:
-        Rows, ascending, [min(size, available)].
-
-    Raises:
-        InputError: `size` below 1, `seed` below 0, unequal lengths or an unknown class.
-
-    Source: REAN, arXiv:2607.06037, section IV-A, the balanced 30,000-window training subsample.
+        [min(size, available)].
     """
     own = _by_class(_candidates(index, classes, seed, "train", size), classes)
     counts = _fill(size, np.ones(len(own), dtype=np.int64), own)

@@ -15,7 +15,7 @@ from server.bundles import load_bundles
 from server.report.figures import CLEAN, RELEASED, svg
 from server.report.page import __file__ as report
 from server.report.table import accounts, prose
-from simulations.studies.tables import HEADER, classes, published, rows, weaker
+from simulations.studies.tables import HEADER, classes, published, rows, searches, weaker
 
 LARGEST = "20,000"  # the set with the natural prevalence
 
@@ -34,7 +34,7 @@ def write_page(folder: Path, results: dict[str, Any]) -> Path:
     page = environment.get_template("study.html").render(
         sets=sets, header=HEADER, tables={on: rows(results, on) for on in sets}, gains=gains,
         networks=networks, scatter=_scatter(results), waves=waves, published=published(),
-        budget=results["budget"], warnings=results["warnings"], class_names=ARRHYTHMIA_CLASSES,
+        budget=results["budget"], searches=searches(results), warnings=results["warnings"], class_names=ARRHYTHMIA_CLASSES,
         on_classes=LARGEST, classes=classes(results, LARGEST), accounts=[
             f"{name}: {line}" for name, method in results["methods"].items()
             if "privacy" in method for line in accounts(method)])

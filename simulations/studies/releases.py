@@ -61,6 +61,15 @@ FITTED: dict[str, tuple[Callable[[Bench, Values], Anonymizer], Mapping[str, Rang
     "surrogate_rate_kept": (partial(make_surrogate, rate="keep"), {}),
 }
 
+
+def defaults(bench: Bench, name: str) -> dict[str, float]:
+    """What a method takes for each setting that is searched: the run's for REAN, else its own."""
+    factory, space = FITTED[name]
+    method = factory(bench, {})
+    source = method.settings if isinstance(method, ReanAnonymizer) else method
+    return {key: float(getattr(source, key)) for key in space}
+
+
 # REAN as whole runs train it: with the run's own weights and rounds, and its own frozen networks.
 TRAINED: dict[str, Callable[[Settings], Settings]] = {
     "rean_pooled": lambda settings: settings,
@@ -113,9 +122,12 @@ def _fit(bench: Bench, name: str, folder: Path, budget: Budget,
     if space:
         progress(f"{name}: searching settings, {budget.trials} trials")
         validation = bench.data.select(some(bench, bench.rows("validation"), _VALIDATION))
-        found = search(name, make, space, train, validation, bench.frozen, budget,
-                       folder / "trials.sqlite")
-        settings, searched = found.settings, {"trials": found.trials, "d_sym": found.distance}
+        found = search(name, make, space, defaults(bench, name), train, validation,
+                       bench.frozen, budget, folder / "trials.sqlite")
+        progress(f"{name}: {found.trials} trials in {found.minutes:.1f} min, best d_sym "
+                 f"{found.distance:.3f}")
+        settings, searched = found.settings, {"trials": found.trials, "minutes": found.minutes,
+                                              "d_sym": found.distance}
     progress(f"{name}: fitting and releasing")
     started = time.perf_counter()
     method = make(settings)

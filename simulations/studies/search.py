@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +26,8 @@ class Budget:
     """What every learned method may spend on its settings.
 
     Args:
-        trials: settings that are tried.
-        minutes: after which no further trial begins; 0: no limit.
+        trials: settings that are tried, the method's own among them.
+        minutes: of trials, over all calls, after which no further one begins; 0: no limit.
         effort: of each trial.
     """
 
@@ -43,11 +44,12 @@ class Budget:
 
 @dataclass(frozen=True)
 class Found:
-    """The best settings, their distance, and how many trials there were."""
+    """The best settings and their distance; trials that were completed, and their minutes."""
 
     settings: dict[str, float]
     distance: float
     trials: int
+    minutes: float
 
 
 def point(frozen: Frozen, data: Labelled, released: Floats) -> Point:
@@ -63,22 +65,33 @@ def point(frozen: Frozen, data: Labelled, released: Floats) -> Point:
                  prd(data.x, released, data.patient).value)
 
 
-def search(name: str, make: Make, space: Mapping[str, Range], train: Labelled,
-           validation: Labelled, frozen: Frozen, budget: Budget, storage: Path) -> Found:
+def search(name: str, make: Make, space: Mapping[str, Range], defaults: Mapping[str, float],
+           train: Labelled, validation: Labelled, frozen: Frozen, budget: Budget,
+           storage: Path) -> Found:
     """Tree-structured Parzen search for the settings nearest to the corner (d_sym).
+
+    The defaults come first, whatever the clock says: what is found is never worse on validation.
 
     Args:
         name: of the method; a study of this name that the storage holds goes on.
         make: settings -> a method to fit.
         space: what may be tried.
+        defaults: the method's own settings.
         train: windows to fit on.
         validation: windows to judge by; test windows are never seen.
         frozen: the training signal.
         budget: trials and minutes.
         storage: SQLite file of all trials.
 
+    Raises:
+        InputError: a default lies outside its range.
+
     Source: Bergstra et al. (2011); Akiba et al. (2019), optuna.
     """
+    for key, r in space.items():
+        if not r.low <= defaults[key] <= r.high:
+            raise InputError(f"{name}'s {key} is {defaults[key]}; a search allows {r.low} to "
+                             f"{r.high}")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     storage.parent.mkdir(parents=True, exist_ok=True)
     study = optuna.create_study(
@@ -94,11 +107,20 @@ def search(name: str, make: Make, space: Mapping[str, Range], train: Labelled,
         method.fit(train, frozen, budget.effort)
         found = point(frozen, validation, method.anonymize(validation, seed=trial.number))
         trial.set_user_attr("point", found.__dict__)
-        return symmetric_corner_distance(clean, found, chance)
+        value = symmetric_corner_distance(clean, found, chance)
+        return value if math.isfinite(value) else math.inf  # a fit that diverged was tried, too
 
-    done = [t for t in study.trials if t.state == optuna.trial.TrialState.COMPLETE]
-    left = budget.trials - len(done)
-    if left > 0:
-        study.optimize(distance, n_trials=left, timeout=60 * budget.minutes or None)
+    done, spent = _completed(study)
+    if not done:
+        study.enqueue_trial(dict(defaults))
+    while done < budget.trials and (not budget.minutes or spent < budget.minutes):
+        study.optimize(distance, n_trials=1)
+        done, spent = _completed(study)
     best: dict[str, Any] = study.best_trial.params
-    return Found(best, float(study.best_value), len(study.trials))
+    return Found(best, float(study.best_value), done, spent)
+
+
+def _completed(study: optuna.Study) -> tuple[int, float]:
+    """Trials that ran to their end, and the minutes they took; an interrupted one is neither."""
+    trials = study.get_trials(states=(optuna.trial.TrialState.COMPLETE,))
+    return len(trials), sum(t.duration.total_seconds() for t in trials if t.duration) / 60

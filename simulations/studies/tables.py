@@ -54,6 +54,14 @@ def classes(results: dict[str, Any], on: str) -> list[list[str]]:
     return lines
 
 
+def searches(results: dict[str, Any]) -> list[list[str]]:
+    """What each method spent on its settings, and what it found; nothing for whole runs."""
+    return [[name, str(method["search"]["trials"]), f"{method['search']['minutes']:.1f}",
+             f"{method['search']['d_sym']:.3f}", _plain(method["fit_s"], 0),
+             ", ".join(f"{key} {value:.3g}" for key, value in method["settings"].items())]
+            for name, method in results["methods"].items() if method["settings"]]
+
+
 def _plain(value: float | None, digits: int) -> str:
     return "" if value is None else f"{value:.{digits}f}"
 
