@@ -26,7 +26,9 @@ def anonymizers(
     minutes: Annotated[float, typer.Option(help="After which a method's search begins no further "
                                                 "trial; its defaults are always tried; 0: no "
                                                 "limit.")] = 0.0,
-    steps: Annotated[int, typer.Option(help="Optimizer steps of a fit.")] = 500,
+    steps: Annotated[int, typer.Option(help="Optimizer steps of a trial.")] = 300,
+    fit_steps: Annotated[int, typer.Option(help="Optimizer steps of the fit with the settings "
+                                                "found.")] = 1000,
     run_dir: Annotated[Path | None, typer.Option(
         help="Folder of the study; default studies/<date-time>. An existing one goes on.")] = None,
     data_dir: Annotated[Path, typer.Option(help="Where prepared windows are kept.")]
@@ -58,7 +60,7 @@ def anonymizers(
 
     chosen = [name for name in methods.split(",") if name] or list(METHODS)
     results = run(folder.resolve(), settings, data_dir.resolve(), chosen,
-                  default_budget(settings, trials, minutes, steps), tell)
+                  default_budget(settings, trials, minutes, steps, fit_steps), tell)
     page = write_page(folder, results)
     if as_json:
         print(json.dumps(results, indent=1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def study(folder: Path, settings: Settings, data: Path, methods: Sequence[str], 
     results = {"clean": clean, "methods": rows, "warnings": _warnings(clean),
                "config": settings.as_dict(),
                "budget": {"trials": budget.trials, "minutes": budget.minutes,
-                          "steps": budget.effort.steps},
+                          "steps": budget.effort.steps, "fit_steps": budget.final.steps},
                "sets": {name: len(chosen) for name, chosen in bench.sets.items()}}
     write_json(folder / "results.json", results)
     found: dict[str, Any] = read_json(folder / "results.json")
@@ -72,6 +73,8 @@ def _warnings(clean: dict[str, Any]) -> list[str]:
                        {"frozen": row["frozen"]["macro_auroc"], **judges})
 
 
-def default_budget(settings: Settings, trials: int, minutes: float, steps: int) -> Budget:
+def default_budget(settings: Settings, trials: int, minutes: float, steps: int,
+                   fit_steps: int) -> Budget:
     """One budget for all methods."""
-    return Budget(trials, minutes, Effort(steps, settings.anonymizer.batch, settings.seed))
+    effort = Effort(steps, settings.anonymizer.batch, settings.seed)
+    return Budget(trials, minutes, effort, replace(effort, steps=fit_steps))

@@ -34,7 +34,8 @@ def write_page(folder: Path, results: dict[str, Any]) -> Path:
     page = environment.get_template("study.html").render(
         sets=sets, header=HEADER, tables={on: rows(results, on) for on in sets}, gains=gains,
         networks=networks, scatter=_scatter(results), waves=waves, published=published(),
-        budget=results["budget"], searches=searches(results), warnings=results["warnings"], class_names=ARRHYTHMIA_CLASSES,
+        budget=results["budget"], searches=searches(results), warnings=results["warnings"],
+        class_names=ARRHYTHMIA_CLASSES,
         on_classes=LARGEST, classes=classes(results, LARGEST), accounts=[
             f"{name}: {line}" for name, method in results["methods"].items()
             if "privacy" in method for line in accounts(method)])

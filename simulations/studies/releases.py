@@ -83,7 +83,7 @@ METHODS = (*FITTED, *TRAINED)
 
 # REACT learns anew for each window, a quarter of a second: of it, the evaluation sets are released,
 # and so many training windows for the attacker who retrains.
-FEW = {"react": 1500}
+FEW = {"react": 600}
 _VALIDATION = 500  # windows that a trial is judged by
 
 
@@ -131,7 +131,7 @@ def _fit(bench: Bench, name: str, folder: Path, budget: Budget,
     progress(f"{name}: fitting and releasing")
     started = time.perf_counter()
     method = make(settings)
-    method.fit(train, bench.frozen, budget.effort)
+    method.fit(train, bench.frozen, budget.final)
     fitted = time.perf_counter()
     rows = np.arange(len(bench.data))
     if name in FEW:

@@ -29,11 +29,13 @@ class Budget:
         trials: settings that are tried, the method's own among them.
         minutes: of trials, over all calls, after which no further one begins; 0: no limit.
         effort: of each trial.
+        final: of the fit with the settings found.
     """
 
     trials: int
     minutes: float
     effort: Effort
+    final: Effort
 
     def __post_init__(self) -> None:
         if self.trials < 1:

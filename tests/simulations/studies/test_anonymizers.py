@@ -22,7 +22,7 @@ SMALL = [*NETWORKS, "cohort.patients=4", "cohort.minutes=3", "audit.steps=20",
 
 def run(folder: Path, data: Path, monkeypatch: pytest.MonkeyPatch, methods: str) -> None:
     words = ["study", "anonymizers", *SMALL, "--methods", methods, "--trials", "2", "--steps", "5",
-             "--run-dir", str(folder), "--data-dir", str(data)]
+             "--fit-steps", "6", "--run-dir", str(folder), "--data-dir", str(data)]
     monkeypatch.setattr(sys, "argv", ["fedrean", *words])
     with pytest.raises(SystemExit) as left:
         fedrean.main()

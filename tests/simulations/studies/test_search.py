@@ -44,7 +44,7 @@ def tried(folder: Path, trials: int, minutes: float = 0.0, method=Fade, default=
         return method(**values)
 
     found = search("fade", make, SPACE, {"share": default}, DATA, DATA, NETWORKS,
-                   Budget(trials, minutes, Effort(1)), folder / "deep" / "trials.sqlite")
+                   Budget(trials, minutes, Effort(1), Effort(1)), folder / "deep" / "trials.sqlite")
     return found, made
 
 
