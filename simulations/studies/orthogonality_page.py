@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from common.audits.orthogonality import ATTRIBUTES
 from server.report.figures import CLEAN, RELEASED, WARN, svg
 from server.report.page import render
-from simulations.studies.orthogonality import unlearned
+from simulations.studies.orthogonality import learned, unlearned
 from simulations.studies.paper import ANGLES, COSINES
 
 NAMES = {"frozen": "ViT (frozen)", "resnet1d": "ResNet1D", "inception_time": "InceptionTime",
@@ -87,29 +87,38 @@ def terminal(results: dict[str, Any]) -> list[tuple[str, str, list[str], Rows]]:
 
 def write_page(folder: Path, results: dict[str, Any]) -> Path:
     """Write orthogonality.html."""
-    angles = []
-    for (name, part), row in zip(_angles(results), angle_rows(results), strict=True):
-        found, paper = results["angles"][name][part], ANGLES.get((name, part))
-        angles.append([NAMES[name], *row[1:4], interval(found["cosine"], 3),
-                       interval(found["absolute_cosine"], 3),
-                       f"{found['absolute_cosine']['chance']:.3f}",
-                       interval(found["near_orthogonal"], 3),
-                       f"{found['near_orthogonal']['chance']:.3f}", row[6],
-                       *(f"{value:g}" for value in paper or ())] + [""] * (0 if paper else 3))
-    steps = results["steps"]
-    control = [[f"{100 * float(share):g} %", way,
-                *(interval(steps[way][share][what], 3) for what in ("macro_auroc", "identity"))]
-               for share in steps["privacy"] for way in WAYS]
     cosines = {pair: leaf["value"] for pair, leaf in results["parameter_cosines"].items()}
     return render(
-        "orthogonality.html", folder / "orthogonality.html", results=results, angles=angles,
-        control=control, cosines=cosine_rows(results), weak=_weak(results), number=number,
-        interval=interval, spread=_spread(results),
+        "orthogonality.html", folder / "orthogonality.html", results=results,
+        angles=_wide_angles(results), control=_wide_steps(results), cosines=cosine_rows(results),
+        weak=_weak(results), number=number, interval=interval, spread=_spread(results),
         figures={"angles": angle_figure(results), "sizes": size_figure(results),
                  "auroc": step_figure(results, "macro_auroc", "macro-AUROC"),
                  "identity": step_figure(results, "identity", "windows identified"),
                  "ours": matrix_figure(cosines, "here"),
                  "paper": matrix_figure(COSINES, "the paper, other data")})
+
+
+def _wide_angles(results: dict[str, Any]) -> Rows:
+    """The page's rows: intervals, what random directions give, and the paper's figures."""
+    rows = []
+    for (name, part), row in zip(_angles(results), angle_rows(results), strict=True):
+        found, paper = results["angles"][name][part], ANGLES.get((name, part), ("", "", ""))
+        size, near = found["absolute_cosine"], found["near_orthogonal"]
+        rows.append([*row[:4], interval(found["cosine"], 3), interval(size, 3),
+                     f"{size['chance']:.3f}", interval(near, 3), f"{near['chance']:.3f}", row[6],
+                     *map(str, paper)])
+    return rows
+
+
+def _wide_steps(results: dict[str, Any]) -> Rows:
+    """The page's rows: a line for each step and direction, with intervals."""
+    steps = results["steps"]
+    trees = [("0 %", "clean", steps["clean"])]
+    trees += [(f"{100 * float(share):g} %", way, steps[way][share])
+              for share in steps["privacy"] for way in WAYS]
+    return [[step, way, interval(tree["macro_auroc"], 3), interval(tree["identity"], 3)]
+            for step, way, tree in trees]
 
 
 def _angles(results: dict[str, Any]) -> list[tuple[str, str]]:
@@ -122,19 +131,13 @@ def _spread(results: dict[str, Any]) -> float:
 
 
 def _weak(results: dict[str, Any]) -> list[str]:
-    """A line for each network that did not learn its task."""
+    """Each network that did not learn its task, with its clean figure."""
     lines = []
     for name, parts in results["clean"].items():
-        for part in parts:
-            if name == "diagnosis":
-                bad = "diagnosis" in unlearned(results, "frozen", "identity")
-                what = "The diagnosis network"
-            else:
-                bad, what = part in unlearned(results, name, part), f"{NAMES[name]} on {part}"
-            if bad:
-                lines.append(f"{what} reaches {number(parts[part], 3)} on clean windows, chance "
-                             f"{parts[part]['chance']:.3f}: it did not learn enough for its "
-                             "angles to mean much.")
+        for part, leaf in parts.items():
+            if not learned(leaf):
+                who = "diagnosis" if name == "diagnosis" else f"{NAMES[name]} on {part}"
+                lines.append(f"{who} {number(leaf, 3)} (chance {leaf['chance']:.3f})")
     return lines
 
 
