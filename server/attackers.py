@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from common.config import Settings
 from common.models.classifier import Classifier
+from common.models.cnn_lstm import CNNLSTM
 from common.models.files import load_state, save_state
 from common.models.inception_time import InceptionTime
 from common.models.resnet1d import ResNet1D
@@ -32,18 +33,25 @@ from server.bundles import Bundles
 
 Windows = NDArray[np.float32]
 
+ARCHITECTURES: dict[str, Callable[[int, int], ResNet1D | InceptionTime | CNNLSTM]] = {
+    "resnet1d": lambda width, leads: ResNet1D(width, leads, nn.BatchNorm1d),
+    "inception_time": lambda width, leads: InceptionTime(max(4, width // 2), leads),
+    "cnn_lstm": CNNLSTM,
+}  # width of the auditor's networks, leads -> backbone
+
 
 class Attacker(nn.Module):
-    """One ResNet1D that tells identity, sex and age at once.
+    """One network that tells identity, sex and age at once.
 
     Sharing the backbone makes the attacker stronger, not weaker: sex and age are functions of the
     identity that it learns.
     """
 
-    def __init__(self, width: int, leads: int, patients: int) -> None:
+    def __init__(self, width: int, leads: int, patients: int,
+                 architecture: str = "resnet1d") -> None:
         super().__init__()
         self.sizes = (patients, len(SEXES), len(AGE_BANDS))
-        self.classifier = Classifier(ResNet1D(width, leads, nn.BatchNorm1d), sum(self.sizes))
+        self.classifier = Classifier(ARCHITECTURES[architecture](width, leads), sum(self.sizes))
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, leads, L] -> logits of identity, sex and age side by side."""
@@ -80,7 +88,7 @@ def _fit(network: nn.Module, settings: Settings, kept: Path, n: int, steps: int,
 
 
 def train_attacker(bundles: Bundles, windows: Windows, settings: Settings, kept: Path,
-                   start: Attacker | None = None) -> Attacker:
+                   start: Attacker | None = None, architecture: str = "resnet1d") -> Attacker:
     """Train on the training part of `windows`: clean, or released for the retrained attacker.
 
     Args:
@@ -89,10 +97,12 @@ def train_attacker(bundles: Bundles, windows: Windows, settings: Settings, kept:
         settings: of the run.
         kept: file of the trained weights; its name seeds the training.
         start: an attacker to go on from: who retrains on releases also knows clean recordings.
+        architecture: of `ARCHITECTURES`; that of `start`, where there is one.
     """
     rows, device = bundles.rows("train"), device_of(settings.device)
     torch.manual_seed(seed_from(settings, "auditor", kept.stem, "weights"))
-    attacker = Attacker(settings.audit.width, windows.shape[1], int(bundles.patient.max()) + 1)
+    attacker = Attacker(settings.audit.width, windows.shape[1], int(bundles.patient.max()) + 1,
+                        architecture)
     if start:
         attacker.load_state_dict(start.state_dict())
     attacker.to(device)
@@ -124,14 +134,12 @@ def train_diagnosis(bundles: Bundles, windows: Windows, settings: Settings, kept
         windows: [n, leads, L]: clean, or released for one that is retrained on the release.
         settings: of the run.
         kept: file of the trained weights; its name seeds the training.
-        architecture: "inception_time" or "resnet1d".
+        architecture: of `ARCHITECTURES`.
     """
     rows, device = bundles.rows("train"), device_of(settings.device)
     rows = rows[bundles.allowed[rows] != (1 << len(ARRHYTHMIA_CLASSES)) - 1]
     torch.manual_seed(seed_from(settings, "auditor", kept.stem, "weights"))
-    width, leads = settings.audit.width, windows.shape[1]
-    backbone = (InceptionTime(max(4, width // 2), leads) if architecture == "inception_time"
-                else ResNet1D(width, leads, nn.BatchNorm1d))
+    backbone = ARCHITECTURES[architecture](settings.audit.width, windows.shape[1])
     network = Classifier(backbone, len(ARRHYTHMIA_CLASSES)).to(device)
 
     def fetch(i: NDArray[np.int64]) -> dict[str, Tensor]:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from common.config import Settings
 
 study = typer.Typer(no_args_is_help=True, help="Compare methods on one bench.")
 
@@ -40,8 +46,6 @@ def anonymizers(
     The first call trains the pooled networks of a run. Interrupted, the same command with the
     same --run-dir goes on: finished methods and trials are kept.
     """
-    from server.overrides import compose_settings
-    from server.run_directory import create_run, open_run
     from simulations.studies.anonymizers import default_budget
     from simulations.studies.anonymizers import study as run
     from simulations.studies.page import write_page
@@ -49,18 +53,10 @@ def anonymizers(
     from simulations.studies.tables import SHORT, rows, short
 
     console = Console(stderr=as_json)
-    folder = run_dir or Path(f"studies/{time.strftime('%Y%m%d-%H%M%S')}")
-    if not (folder / "config.yaml").exists():
-        create_run(folder, compose_settings(["training=pooled", *(overrides or [])]))
-    settings = open_run(folder)
-    started = time.monotonic()
-
-    def tell(what: str) -> None:
-        console.print(f"{time.monotonic() - started:7.1f} s  {what}", highlight=False)
-
+    folder, settings = _begin(overrides or [], run_dir)
     chosen = [name for name in methods.split(",") if name] or list(METHODS)
     results = run(folder.resolve(), settings, data_dir.resolve(), chosen,
-                  default_budget(settings, trials, minutes, steps, fit_steps), tell)
+                  default_budget(settings, trials, minutes, steps, fit_steps), _clock(console))
     page = write_page(folder, results)
     if as_json:
         print(json.dumps(results, indent=1))
@@ -74,3 +70,67 @@ def anonymizers(
             table.add_row(*short(row))
         console.print(table)
     console.print(f"page: {page}", soft_wrap=True)
+
+
+@study.command()
+def orthogonality(
+    overrides: Annotated[list[str] | None, typer.Argument(
+        help="Hydra overrides of the pooled run whose networks are measured.")] = None,
+    windows: Annotated[int, typer.Option(help="Test windows to measure on, or all that have a "
+                                              "diagnosis where they are fewer.")] = 4000,
+    run_dir: Annotated[Path | None, typer.Option(
+        help="Folder of the study or of a pooled run; default studies/<date-time>. An existing "
+             "one goes on.")] = None,
+    data_dir: Annotated[Path, typer.Option(help="Where prepared windows are kept.")]
+    = Path("data"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print orthogonality.json.")] = False,
+) -> None:
+    """Measure whether privacy and diagnosis pull in different directions, and if it matters.
+
+    Angles between the gradients of the diagnosis and of attackers of four architectures, cosines
+    in the anonymizer's parameters, and the control: equally long steps along the privacy, the
+    utility and random directions. An angle near 90 degrees proves little: random ones are too.
+
+    The first call trains the pooled networks of a run; --run-dir takes those of an existing one,
+    such as that of `fedrean study anonymizers`, and an interrupted call goes on from there.
+    """
+    from simulations.studies.orthogonality import study as run
+    from simulations.studies.orthogonality_page import terminal, write_page
+
+    console = Console(stderr=as_json)
+    folder, settings = _begin(overrides or [], run_dir)
+    results = run(folder.resolve(), settings, data_dir.resolve(), windows, _clock(console))
+    page = write_page(folder, results)
+    if as_json:
+        print(json.dumps(results, indent=1))
+        return
+    for title, note, header, rows in terminal(results):
+        table = Table(*header, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+        for row in rows:
+            table.add_row(*row)
+        console.print(title, highlight=False)
+        console.print(table)
+        console.print(f"{note}\n", highlight=False)
+    console.print(f"page: {page}", soft_wrap=True)
+
+
+def _begin(words: list[str], run_dir: Path | None) -> tuple[Path, Settings]:
+    """The study's folder, new or existing, and the settings of its pooled run."""
+    from server.overrides import compose_settings
+    from server.run_directory import create_run, open_run
+
+    folder = run_dir or Path(f"studies/{time.strftime('%Y%m%d-%H%M%S')}")
+    if not (folder / "config.yaml").exists():
+        create_run(folder, compose_settings(["training=pooled", *words]))
+    logging.getLogger("flwr").setLevel(logging.ERROR)  # Flower, imported by now, sets its own
+    return folder, open_run(folder)
+
+
+def _clock(console: Console) -> Callable[[str], None]:
+    """Tells what is done next, and when."""
+    started = time.monotonic()
+
+    def tell(what: str) -> None:
+        console.print(f"{time.monotonic() - started:7.1f} s  {what}", highlight=False)
+
+    return tell

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from common.config import Settings
+from common.models.cnn_lstm import CNNLSTM
 from common.models.ecg_vit import ECGViT
 from common.models.inception_time import InceptionTime
 from common.models.resnet1d import ResNet1D
@@ -22,7 +23,8 @@ from common.protocol import AGE_BANDS, ARRHYTHMIA_CLASSES, SEXES, Stage
 class Classifier(nn.Module):
     """[B, leads, L] -> logits [B, classes]."""
 
-    def __init__(self, backbone: ECGViT | ResNet1D | InceptionTime, classes: int) -> None:
+    def __init__(self, backbone: ECGViT | ResNet1D | InceptionTime | CNNLSTM,
+                 classes: int) -> None:
         super().__init__()
         self.backbone = backbone
         self.head = nn.Linear(backbone.features, classes)

@@ -28,17 +28,20 @@ def write_report(folder: Path, examples: bool) -> Path:
     if examples and (folder / "bundles").exists():
         waves = figures.examples(load_bundles(folder / "bundles"),
                                  metrics["config"]["profile"]["sampling_rate"])
-    loader = jinja2.FileSystemLoader(Path(__file__).parent)
-    environment = jinja2.Environment(loader=loader, autoescape=True,
-                                     undefined=jinja2.StrictUndefined)
-    page = environment.get_template("page.html").render(
+    return render(
+        "page.html", folder / "report.html",
         metrics=metrics, header=HEADER, rows=result_rows(metrics),
         accounts=accounts(metrics), cell=cell, prose=prose,
         trade_off=figures.trade_off(metrics), curves=figures.curves(metrics), waves=waves,
         config=yaml.safe_dump(metrics["config"], sort_keys=False), command=_command(metrics))
-    target = folder / "report.html"
-    part = folder / "report.html.part"
-    part.write_text(page)
+
+
+def render(template: str, target: Path, **values: Any) -> Path:
+    """Fill a template of this folder and write the page whole or not at all."""
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(Path(__file__).parent),
+                                     autoescape=True, undefined=jinja2.StrictUndefined)
+    part = target.with_name(f"{target.name}.part")
+    part.write_text(environment.get_template(template).render(**values))
     part.replace(target)
     return target
 

@@ -26,6 +26,50 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
+class PooledRun:
+    """A pooled run that is done: its windows and the networks that it trained.
+
+    Args:
+        settings: of the run.
+        folder: of the run.
+        store: of the pooled windows.
+        bundles: clean windows of all parts with their labels, and REAN's release.
+        data: the same windows as anonymizers take them, row by row.
+        frozen: the training signal.
+        rean: REAN's trained U-Net.
+    """
+
+    settings: Settings
+    folder: Path
+    store: Store
+    bundles: Bundles
+    data: Labelled
+    frozen: Frozen
+    rean: nn.Module
+
+
+def pooled_run(folder: Path, settings: Settings, data: Path, progress: Progress) -> PooledRun:
+    """Train what is left of a pooled run, or load it.
+
+    Raises:
+        InputError: the settings are not those of a pooled run without privacy.
+    """
+    if settings.training != "pooled" or settings.privacy.unit != "none":
+        raise InputError(f"training is {settings.training!r}, privacy.unit "
+                         f"{settings.privacy.unit!r}; allowed here: pooled, none, as in the paper")
+    sites, _ = prepare_sites(settings, data, lambda stage, number, rounds: None)
+    federate(folder, settings, sites,
+             lambda stage, number, rounds: progress(f"{stage} {number}/{rounds}"))
+    store, bundles = sites[0].store, load_bundles(folder / "bundles")
+    hospital = Hospital("pooled", store, folder / "hospitals" / "pooled",
+                        folder / "ledgers" / "pooled.sqlite", settings, run_id(folder))
+    windows = labelled(store, np.arange(len(store.index)), settings.labels)
+    windows = replace(windows, identity=bundles.slot)  # as the frozen identity head numbers them
+    return PooledRun(settings, folder, store, bundles, windows, hospital.frozen(),
+                     hospital.trained("anonymizer"))
+
+
+@dataclass(frozen=True)
 class Bench:
     """Everything that is the same for all methods.
 
@@ -67,15 +111,8 @@ def build_bench(folder: Path, settings: Settings, data: Path, progress: Progress
     Raises:
         InputError: the settings are not those of a pooled run without privacy.
     """
-    if settings.training != "pooled" or settings.privacy.unit != "none":
-        raise InputError(f"training is {settings.training!r}, privacy.unit "
-                         f"{settings.privacy.unit!r}; allowed here: pooled, none, as in the paper")
-    sites, _ = prepare_sites(settings, data, lambda stage, number, rounds: None)
-    federate(folder, settings, sites,
-             lambda stage, number, rounds: progress(f"{stage} {number}/{rounds}"))
-    store, bundles = sites[0].store, load_bundles(folder / "bundles")
-    hospital = Hospital("pooled", store, folder / "hospitals" / "pooled",
-                        folder / "ledgers" / "pooled.sqlite", settings, run_id(folder))
+    run = pooled_run(folder, settings, data, progress)
+    bundles = run.bundles
     progress("the auditor's attacker on clean windows")
     kept = folder / "audit"
     attacker = train_attacker(bundles, bundles.clean, settings, kept / "clean.safetensors")
@@ -84,10 +121,8 @@ def build_bench(folder: Path, settings: Settings, data: Path, progress: Progress
         progress(f"an independent diagnosis network, {name}")
         judges[name] = train_diagnosis(bundles, bundles.clean, settings,
                                        kept / f"independent-{name}.safetensors", name)
-    windows = labelled(store, np.arange(len(store.index)), settings.labels)
-    windows = replace(windows, identity=bundles.slot)  # as the frozen identity head numbers them
-    return Bench(settings, folder, bundles, windows, hospital.frozen(),
-                 hospital.trained("anonymizer"), attacker, judges, _sets(store, settings))
+    return Bench(settings, folder, bundles, run.data, run.frozen, run.rean, attacker, judges,
+                 _sets(run.store, settings))
 
 
 def _sets(store: Store, settings: Settings) -> dict[str, Indices]:

@@ -11,7 +11,7 @@ from common.config import Audit, Settings
 from common.models.classifier import build
 from common.models.inception_time import InceptionTime
 from common.protocol import STAGES
-from server.attackers import Attacker, train_attacker
+from server.attackers import ARCHITECTURES, Attacker, train_attacker
 from server.bundles import Bundles
 
 
@@ -36,13 +36,15 @@ def weights(network):
     return torch.cat([p.detach().flatten() for p in network.parameters()])
 
 
-def test_an_attacker_learns_and_is_kept(tmp_path):
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_an_attacker_learns_and_is_kept(tmp_path, name):
     bundles, kept = made(), tmp_path / "clean.safetensors"
-    attacker = train_attacker(bundles, bundles.clean, settings(60), kept)
+    attacker = train_attacker(bundles, bundles.clean, settings(60), kept, architecture=name)
     test = bundles.rows("test")
     hit = attacker.answers(bundles.clean[test])["reid"].argmax(1) == bundles.patient[test]
     assert hit.mean() > 0.9
-    again = train_attacker(bundles, bundles.clean, settings(1), kept)  # loads, does not train
+    again = train_attacker(bundles, bundles.clean, settings(1), kept,  # loads, does not train
+                           architecture=name)
     assert torch.equal(weights(attacker), weights(again))
 
 

@@ -13,15 +13,11 @@ import pytest
 import fedrean
 from simulations.studies import anonymizers
 from simulations.studies.tables import HEADER
-from tests.small import NETWORKS
-
-SMALL = [*NETWORKS, "cohort.patients=4", "cohort.minutes=3", "audit.steps=20",
-         *(f"{stage}.{what}=1" for stage in ("diagnosis", "identity", "sex", "age", "anonymizer")
-           for what in ("rounds", "epochs"))]
+from tests.small import STUDY
 
 
 def run(folder: Path, data: Path, monkeypatch: pytest.MonkeyPatch, methods: str) -> None:
-    words = ["study", "anonymizers", *SMALL, "--methods", methods, "--trials", "2", "--steps", "5",
+    words = ["study", "anonymizers", *STUDY, "--methods", methods, "--trials", "2", "--steps", "5",
              "--fit-steps", "6", "--run-dir", str(folder), "--data-dir", str(data)]
     monkeypatch.setattr(sys, "argv", ["fedrean", *words])
     with pytest.raises(SystemExit) as left:
@@ -29,9 +25,9 @@ def run(folder: Path, data: Path, monkeypatch: pytest.MonkeyPatch, methods: str)
     assert left.value.code == 0
 
 
-def test_a_study_and_its_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+def test_a_study_and_its_page(pooled: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch,
                               capsys: pytest.CaptureFixture[str]) -> None:
-    folder, data = tmp_path / "study", tmp_path / "data"
+    folder, data = pooled
     run(folder, data, monkeypatch, "gaussian,rean,surrogate,rean_pooled")
     results = json.loads((folder / "results.json").read_text())
     assert set(results["sets"]) == {"shared 500", "20,000", "SVE-enriched"}
@@ -59,8 +55,8 @@ def test_a_study_and_its_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert again["methods"]["gaussian"] == results["methods"]["gaussian"]
 
 
-def test_rean_of_other_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder, data = tmp_path / "study", tmp_path / "data"
+def test_rean_of_other_runs(pooled: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, data = pooled
     run(folder, data, monkeypatch, "rean_federated,rean_local,rean_window_dp")
     methods = json.loads((folder / "results.json").read_text())["methods"]
     clean = np.load(folder / "bundles" / "pooled" / "clean.npy")
