@@ -12,7 +12,7 @@ import argparse
 import resource
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -80,7 +80,7 @@ def step_times(settings: Settings, device: torch.device, repeats: int) -> dict[s
     parameters, lr = list(unet.parameters()), settings.anonymizer.lr
     optimizer = torch.optim.AdamW(parameters, lr=lr, weight_decay=1e-4)
 
-    def alone(network: nn.Module, wanted: list[torch.Tensor], x: torch.Tensor) -> None:
+    def alone(network: nn.Module, wanted: Sequence[torch.Tensor], x: torch.Tensor) -> None:
         torch.autograd.grad(network(x).sum(), wanted)
 
     def step() -> None:
@@ -123,8 +123,8 @@ def alternate(ways: Mapping[str, Way], device: torch.device,
 def step_ratio(taken: Mapping[str, list[float]]) -> float:
     """The step over the sum of its networks alone: the median of the repeats' ratios."""
     *parts, step = taken.values()
-    return statistics.median(whole / sum(each)
-                             for whole, *each in zip(step, *parts, strict=True))
+    return float(statistics.median(whole / sum(each)
+                                   for whole, *each in zip(step, *parts, strict=True)))
 
 
 def speed(taken: Mapping[str, list[float]]) -> float:
