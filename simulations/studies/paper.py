@@ -1,4 +1,4 @@
-"""The REAN paper's main table (arXiv:2607.06037, Table III): four databases, 500 windows.
+"""The REAN paper's tables (arXiv:2607.06037, III and VIII): four databases, 500 windows.
 
 Per method: ReID, sex, age (accuracies of its frozen attackers), arrhythmia accuracy, macro-AUROC,
 PRD in percent. Another data set's figures: they stand beside ours for order, not for equality.
@@ -16,4 +16,15 @@ TABLE = {
     "privecg": (0.966, 0.976, 0.978, 0.980, 0.9981, 0.30),
     "lee": (0.882, 0.912, 0.940, 0.968, 0.9975, 3.17),
     "rean": (0.000, 0.142, 0.044, 0.974, 0.9991, 5.56),
+}
+
+# Objective ablation: ReID, sex, age, arrhythmia accuracy, PRD in percent, d.
+ABLATION = {
+    "U": (0.704, 0.830, 0.842, 0.990, 10.27, 1.29),
+    "P": (0.000, 0.094, 0.104, 0.730, 15.45, 1.02),
+    "D": (0.964, 0.974, 0.976, 0.978, 0.0, 1.00),
+    "UP": (0.000, 0.096, 0.074, 0.962, 15.59, 0.80),
+    "UD": (0.964, 0.974, 0.976, 0.978, 0.0, 1.00),
+    "PD": (0.000, 0.146, 0.016, 0.810, 5.65, 0.45),
+    "UPD": (0.000, 0.142, 0.044, 0.974, 5.56, 0.28),
 }
