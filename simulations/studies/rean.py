@@ -102,12 +102,12 @@ def check_bounds(text: str) -> list[float]:
         InputError: one is no number in (0, 1], or there is none.
     """
     try:
-        bounds = sorted({Rean(bound=float(word)).bound for word in text.split(",") if word})
+        bounds = sorted({float(word) for word in text.split(",") if word})
     except ValueError:
         bounds = []
     if not bounds:
         raise InputError(f"bounds is {text!r}; allowed are numbers in (0, 1] with commas")
-    return bounds
+    return [Rean(bound=bound).bound for bound in bounds]
 
 
 def study(folder: Path, settings: Settings, data: Path, bounds: Sequence[float], budget: Budget,

@@ -144,7 +144,7 @@ def write_page(folder: Path, results: dict[str, Any]) -> Path:
     page = environment.get_template("rean.html").render(
         sheets=sheets(results), verdict=verdict(results), overrides=overrides(results),
         budget=results["budget"], bounds=_curve(results), trials=_trials(results),
-        ceiling=results["config"]["rean"]["ceiling"], band=results["bound"]["band"])
+        ceiling=results["config"]["rean"]["ceiling"], band=f"{results['bound']['band']:g}")
     target, part = folder / "rean.html", folder / "rean.html.part"
     part.write_text(page)
     part.replace(target)
@@ -159,13 +159,14 @@ def _curve(results: dict[str, Any]) -> str:
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
     lines = {"reid": ("ReID", RELEASED, "o-"), "sex": ("sex", WARN, "s-"),
              "age": ("age", "#6b8e23", "^-"), "macro_auroc": ("AUROC", CLEAN, "d--")}
-    for key, (name, colour, style) in lines.items():
+    for place, (key, (name, colour, style)) in enumerate(lines.items()):
         found = [(row["training_signal"] | row["frozen"])[key] for row in tried]
         if any(one["value"] is None for one in found):
             continue
-        upper.plot(bounds, [one["value"] for one in found], style, color=colour, ms=4, label=name)
+        beside = [bound * (0.97 + 0.02 * place) for bound in bounds]  # intervals do not overlap
+        upper.plot(beside, [one["value"] for one in found], style, color=colour, ms=4, label=name)
         if all(one["low"] is not None for one in found):
-            upper.vlines(bounds, [one["low"] for one in found], [one["high"] for one in found],
+            upper.vlines(beside, [one["low"] for one in found], [one["high"] for one in found],
                          color=colour, lw=1, alpha=0.6)
         upper.axhline(found[0]["chance"], color=colour, lw=0.7, ls=":")
     lower.plot(bounds, [row["prd"]["value"] for row in tried], "o-", color="k", ms=4)
