@@ -135,15 +135,14 @@ def test_a_study_its_page_and_how_it_goes_on(tmp_path: Path, monkeypatch: pytest
     page = (folder / "rean.html").read_text()
     assert page.count("<svg") == 2 and "UPD paper" in page and "rean.target=decoy" in page
 
-    # All is there: nothing is fitted again, and the numbers are the same.
+    # Only what was asked otherwise is fitted again, and comes out the same.
+    kept = folder / "rean" / "PD-away.json"
+    row = json.loads(kept.read_text())
+    kept.write_text(json.dumps({**row, "asked": {**row["asked"], "steps": 2}, "d": 9}))
     fits.clear()
-    assert run(folder, data, monkeypatch, "--json") == 0 and not fits
+    assert run(folder, data, monkeypatch, "--json") == 0
+    assert [(settings.utility, steps) for settings, steps in fits] == [(0, 3)]
     assert json.loads(capsys.readouterr().out) == results
-    # Other steps are another question: the bounds are fitted again, not read.
-    monkeypatch.setattr(rean, "searched", lambda *_: pytest.fail("far enough"))
-    with pytest.raises(pytest.fail.Exception):
-        run(folder, data, monkeypatch, "--fit-steps", "4")
-    assert [steps for _, steps in fits] == [4, 4]
 
 
 @pytest.mark.parametrize(("words", "line"), [
