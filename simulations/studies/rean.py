@@ -5,6 +5,7 @@ Source: REAN (arXiv:2607.06037), sections III-A (bound and weights) and IV-E (ab
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,16 +15,16 @@ import numpy as np
 import optuna
 import torch
 
-from common.anonymizers.contract import Anonymizer, Effort, Floats
+from common.anonymizers.contract import Anonymizer, Effort
 from common.anonymizers.rean import ReanAnonymizer
-from common.audits.corner import Point, corner_distance, symmetric_corner_distance
 from common.config import Rean, Settings
 from common.errors import InputError
 from common.results import read_json, to_plain, write_json
 from common.training import Indices
-from simulations.studies.anonymizers import judge, make_rean
 from simulations.studies.bench import Bench, Progress, build_bench
-from simulations.studies.search import Budget, point, search
+from simulations.studies.judging import distances, judge
+from simulations.studies.releases import make_rean
+from simulations.studies.search import Budget, search
 
 TERMS = ("U", "P", "D", "UP", "UD", "PD", "UPD")
 TARGETS = ("away", "uniform", "decoy")
@@ -39,14 +40,12 @@ class Part:
     name: str
     rows: Indices
     clean: Row
-    corner: Point
 
     @classmethod
     def of(cls, bench: Bench, name: str, rows: Indices) -> Part:
         """Judge the clean windows of a part."""
-        data = bench.data.select(rows)
         clean = judge(replace(bench, sets={name: rows}), bench.bundles.clean)[name]
-        return cls(name, rows, clean, point(bench.frozen, data, data.x))
+        return cls(name, rows, clean)
 
 
 @dataclass(frozen=True)
@@ -190,15 +189,10 @@ def fitted(bench: Bench, part: Part, name: str, rean: Rean, effort: Effort,
 
 def judged(bench: Bench, part: Part, method: Anonymizer) -> dict[str, Any]:
     """Leaves of a release of one part, and its distances to the corner by the training signal."""
-    data = bench.data.select(part.rows)
-    released: Floats = method.anonymize(data)
     windows = np.zeros_like(bench.bundles.clean)  # `judge` reads by row; the others stay untouched
-    windows[part.rows] = released
+    windows[part.rows] = method.anonymize(bench.data.select(part.rows))
     row = judge(replace(bench, sets={part.name: part.rows}), windows)[part.name]
-    found = point(bench.frozen, data, released)
-    chance = {"reid": row["training_signal"]["reid"].chance, "age": 0.2}
-    return {**row, "d": corner_distance(part.corner, found, chance),
-            "d_sym": symmetric_corner_distance(part.corner, found, chance)}
+    return {**row, **distances(part.clean, row)}
 
 
 def searched(bench: Bench, rean: Rean, budget: Budget, progress: Progress) -> dict[str, Any]:
@@ -216,9 +210,10 @@ def searched(bench: Bench, rean: Rean, budget: Budget, progress: Progress) -> di
         return make(bench, rean, values)
 
     own = {key: float(getattr(rean, key)) for key in ReanAnonymizer.space}
-    found = search(name, trial, ReanAnonymizer.space, bench.part("train"),
-                   bench.part("validation"), bench.frozen, budget, storage, first=own)
+    found = search(name, trial, ReanAnonymizer.space, own, bench.part("train"),
+                   bench.part("validation"), bench.frozen, budget, storage)
     trials = optuna.load_study(study_name=name, storage=f"sqlite:///{storage}").trials
     return {"settings": found.settings, "d_sym": found.distance,
             "trials": [{"number": one.number, "d_sym": one.value, **one.params,
-                        "point": one.user_attrs["point"]} for one in trials if one.values]}
+                        "point": one.user_attrs["point"]}
+                       for one in trials if one.values and math.isfinite(one.values[0])]}
