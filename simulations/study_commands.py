@@ -114,6 +114,62 @@ def orthogonality(
     console.print(f"page: {page}", soft_wrap=True)
 
 
+@study.command()
+def rean(
+    overrides: Annotated[list[str] | None, typer.Argument(
+        help="Hydra overrides of the pooled run whose networks judge, such as profile=small "
+             "hospitals=[mitdb/hospital.yaml].")] = None,
+    bounds: Annotated[str, typer.Option(help="Amplitude bounds to try, with commas.")]
+    = ".02,.04,.08,.16",
+    trials: Annotated[int, typer.Option(help="Loss weights that the search tries, for each "
+                                             "target.")] = 20,
+    minutes: Annotated[float, typer.Option(help="After which a search begins no further trial; "
+                                                "0: no limit.")] = 0.0,
+    steps: Annotated[int, typer.Option(help="Optimizer steps of a trial.")] = 400,
+    fit_steps: Annotated[int, typer.Option(
+        help="Optimizer steps of each fit whose figures are shown: a trial only has to rank "
+             "weights, a figure must not come from a fit that stopped early.")] = 1600,
+    run_dir: Annotated[Path | None, typer.Option(
+        help="Folder of the study; default studies/<date-time>. An existing one goes on.")] = None,
+    data_dir: Annotated[Path, typer.Option(help="Where prepared windows are kept.")]
+    = Path("data"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print rean.json.")] = False,
+) -> None:
+    """Choose REAN's bound and weights, take its loss apart, compare what hides an attribute.
+
+    The first call trains the pooled networks of a run. Interrupted, the same command with the
+    same --run-dir goes on: finished fits and trials are kept.
+    """
+    from simulations.studies.anonymizers import default_budget
+    from simulations.studies.rean import check_bounds
+    from simulations.studies.rean import study as run
+    from simulations.studies.rean_page import overrides as pasted
+    from simulations.studies.rean_page import sheets, verdict, write_page
+
+    console = Console(stderr=as_json)
+    tried = check_bounds(bounds)
+    folder, settings = _begin(overrides or [], run_dir)
+    budget = default_budget(settings, trials, minutes, steps, fit_steps)
+    results = run(folder.resolve(), settings, data_dir.resolve(), tried, budget,
+                  _clock(console))
+    page = write_page(folder, results)
+    if as_json:
+        print(json.dumps(results, indent=1))
+        return
+    for sheet in sheets(results).values():
+        table = Table(title=sheet.title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0),
+                      show_edge=False)
+        for title in sheet.header:
+            table.add_column(title, justify="right" if title else "left")
+        for row in sheet.rows:
+            table.add_row(row[0], *(text.split(" ")[0] for text in row[1:]))
+        console.print(table)
+    console.print(verdict(results))
+    for text in pasted(results).values():
+        console.print(text, soft_wrap=True, highlight=False)
+    console.print(f"page: {page}", soft_wrap=True)
+
+
 def _begin(words: list[str], run_dir: Path | None) -> tuple[Path, Settings]:
     """The study's folder, new or existing, and the settings of its pooled run."""
     from server.overrides import compose_settings

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import torch
 from torch import nn
 
 from client.hospital import Hospital
@@ -57,6 +58,7 @@ def pooled_run(folder: Path, settings: Settings, data: Path, progress: Progress)
     if settings.training != "pooled" or settings.privacy.unit != "none":
         raise InputError(f"training is {settings.training!r}, privacy.unit "
                          f"{settings.privacy.unit!r}; allowed here: pooled, none, as in the paper")
+    torch.set_num_threads(settings.threads)  # where all is kept, nothing else sets them
     sites, _ = prepare_sites(settings, data, lambda stage, number, rounds: None)
     federate(folder, settings, sites,
              lambda stage, number, rounds: progress(f"{stage} {number}/{rounds}"))

@@ -35,3 +35,14 @@ COSINES = {
     "utility-identity": -0.08, "utility-sex": -0.02, "utility-age": -0.01, "identity-sex": 0.11,
     "identity-age": 0.08, "sex-age": 0.20, "utility-bundled": -0.066,
 }
+
+# Table VIII, objective ablation: ReID, sex, age, arrhythmia accuracy, PRD in percent, d.
+ABLATION = {
+    "U": (0.704, 0.830, 0.842, 0.990, 10.27, 1.29),
+    "P": (0.000, 0.094, 0.104, 0.730, 15.45, 1.02),
+    "D": (0.964, 0.974, 0.976, 0.978, 0.0, 1.00),
+    "UP": (0.000, 0.096, 0.074, 0.962, 15.59, 0.80),
+    "UD": (0.964, 0.974, 0.976, 0.978, 0.0, 1.00),
+    "PD": (0.000, 0.146, 0.016, 0.810, 5.65, 0.45),
+    "UPD": (0.000, 0.142, 0.044, 0.974, 5.56, 0.28),
+}

@@ -98,7 +98,9 @@ def search(name: str, make: Make, space: Mapping[str, Range], defaults: Mapping[
     storage.parent.mkdir(parents=True, exist_ok=True)
     study = optuna.create_study(
         storage=f"sqlite:///{storage}", study_name=name, load_if_exists=True,
-        sampler=optuna.samplers.TPESampler(seed=budget.effort.seed))
+        sampler=optuna.samplers.TPESampler(
+            # By default the first ten are drawn at random, which may be all there are.
+            n_startup_trials=min(10, 1 + budget.trials // 3), seed=budget.effort.seed))
     clean = point(frozen, validation, validation.x)
     chance = {"reid": 1 / (int(train.identity.max()) + 1), "age": 0.2}
 
