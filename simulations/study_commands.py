@@ -50,7 +50,7 @@ def anonymizers(
     from simulations.studies.anonymizers import study as run
     from simulations.studies.page import write_page
     from simulations.studies.releases import METHODS
-    from simulations.studies.tables import SHORT, rows, short
+    from simulations.studies.tables import LEAKAGE, UTILITY, rows, short
 
     console = Console(stderr=as_json)
     folder, settings = _begin(overrides or [], run_dir)
@@ -62,13 +62,16 @@ def anonymizers(
         print(json.dumps(results, indent=1))
         return
     for on, n in results["sets"].items():
-        table = Table(title=f"{on}: {n} windows", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0),
-                      show_edge=False, caption="intervals and more on the page")
-        for title in SHORT:
-            table.add_column(title, overflow="fold", justify="right" if title else "left")
-        for row in rows(results, on):
-            table.add_row(*short(row))
-        console.print(table)
+        for what, columns in (("leakage", LEAKAGE), ("utility: AUROC by three networks", UTILITY)):
+            table = Table(title=f"{on}, {n} windows: {what}", box=box.SIMPLE_HEAD,
+                          padding=(0, 1, 0, 0), show_edge=False)
+            for title in columns.values():
+                table.add_column(title, justify="right" if title else "left", no_wrap=True)
+            for row in rows(results, on):
+                table.add_row(*short(row, columns))
+            console.print(table)
+    for line in results["warnings"]:
+        console.print(f"Warning: {line}", highlight=False)
     console.print(f"page: {page}", soft_wrap=True)
 
 

@@ -38,7 +38,7 @@ def write_page(folder: Path, results: dict[str, Any]) -> Path:
         class_names=ARRHYTHMIA_CLASSES,
         on_classes=LARGEST, classes=classes(results, LARGEST), accounts=[
             f"{name}: {line}" for name, method in results["methods"].items()
-            if "privacy" in method for line in accounts(method)])
+            if "privacy" in method for line in accounts(method) if "epsilon" in line])
     target, part = folder / "study.html", folder / "study.html.part"
     part.write_text(page)
     part.replace(target)

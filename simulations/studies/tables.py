@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from common.protocol import ARRHYTHMIA_CLASSES
@@ -10,8 +11,10 @@ from simulations.studies.paper import TABLE
 
 HEADER = ("method", "ReID", "ReID retrained", "sex (from .5)", "age", "accuracy", "AUROC frozen",
           "AUROC independent", "AUROC retrained", "PRD %", "ms/window", "d", "d_sym", "fit s")
-SHORT = ("", "ReID", "retr.", "sex", "age", "acc.", "frozen", "indep.", "retr.", "PRD %", "ms", "d",
-         "d_sym")  # for 80 columns, without intervals
+# For 80 columns and without intervals, columns of HEADER with shorter titles.
+LEAKAGE = {0: "", 1: "ReID", 2: "retrained", 3: "sex", 4: "age", 11: "d", 12: "d_sym"}
+UTILITY = {0: "", 5: "accuracy", 6: "frozen", 7: "indep.", 8: "retrained", 9: "PRD %",
+           10: "ms/window", 13: "fit s"}
 
 
 def rows(results: dict[str, Any], on: str) -> list[list[str]]:
@@ -66,9 +69,9 @@ def _plain(value: float | None, digits: int) -> str:
     return "" if value is None else f"{value:.{digits}f}"
 
 
-def short(row: list[str]) -> list[str]:
-    """A row's values alone, for the terminal."""
-    return [text.split(" ")[0] for text in row[: len(SHORT)]]
+def short(row: list[str], columns: Iterable[int]) -> list[str]:
+    """Some of a row's values, without intervals, for the terminal."""
+    return [row[i].split(" ")[0] for i in columns]
 
 
 def published() -> list[list[str]]:

@@ -20,7 +20,7 @@ from simulations.studies import rean
 from simulations.studies.rean import TERMS, ablated, choose_bound, excess
 from simulations.studies.rean_page import verdict
 from tests.common.anonymizers.test_rean import batch, frozen
-from tests.simulations.studies.test_anonymizers import SMALL
+from tests.small import STUDY
 
 
 def made_up(reid: float, sex: float, age: float, prd: float) -> dict[str, Any]:
@@ -89,16 +89,17 @@ def test_a_term_left_out_is_not_in_the_loss(terms: str) -> None:
 
 def run(folder: Path, data: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
     monkeypatch.setattr(sys, "argv", [
-        "fedrean", "study", "rean", *SMALL, "--bounds", ".08,.04", "--trials", "2", "--steps", "2",
+        "fedrean", "study", "rean", *STUDY, "--bounds", ".08,.04", "--trials", "2", "--steps", "2",
         "--fit-steps", "3", "--run-dir", str(folder), "--data-dir", str(data), *words])
     with pytest.raises(SystemExit) as left:
         fedrean.main()
     return int(left.value.code or 0)
 
 
-def test_a_study_its_page_and_how_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+def test_a_study_its_page_and_how_it_goes_on(pooled: tuple[Path, Path],
+                                             monkeypatch: pytest.MonkeyPatch,
                                              capsys: pytest.CaptureFixture[str]) -> None:
-    folder, data = tmp_path / "study", tmp_path / "data"
+    folder, data = pooled
     fits: list[tuple[Rean, int]] = []
     fit = ReanAnonymizer.fit
 

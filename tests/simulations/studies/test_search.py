@@ -13,7 +13,7 @@ from common.anonymizers.contract import Effort, Frozen, Labelled, Range
 from common.config import Rean, Settings
 from common.ecg.beats import no_beats
 from common.errors import InputError
-from simulations.studies.anonymizers import METHODS, defaults
+from simulations.studies.releases import FITTED, defaults
 from simulations.studies.search import Budget, search
 
 DATA = Labelled(np.random.default_rng(0).random((12, 1, 8), dtype=np.float32), 100.0,
@@ -94,7 +94,7 @@ def test_a_default_outside_its_range_is_refused(tmp_path):
 
 def test_the_defaults_of_every_method():
     bench = SimpleNamespace(settings=Settings(rean=Rean(privacy=0.7)))
-    for name, (_, space) in METHODS.items():
+    for name, (_, space) in FITTED.items():
         own = defaults(bench, name)
         assert own.keys() == space.keys()
         assert all(r.low <= own[key] <= r.high for key, r in space.items())
