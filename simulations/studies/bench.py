@@ -60,8 +60,9 @@ def pooled_run(folder: Path, settings: Settings, data: Path, progress: Progress)
                          f"{settings.privacy.unit!r}; allowed here: pooled, none, as in the paper")
     torch.set_num_threads(settings.threads)  # where all is kept, nothing else sets them
     sites, _ = prepare_sites(settings, data, lambda stage, number, rounds: None)
-    federate(folder, settings, sites,
-             lambda stage, number, rounds: progress(f"{stage} {number}/{rounds}"))
+    if not (folder / "bundles" / "pooled" / "bundle.json").exists():  # the last thing of a run
+        federate(folder, settings, sites,
+                 lambda stage, number, rounds: progress(f"{stage} {number}/{rounds}"))
     store, bundles = sites[0].store, load_bundles(folder / "bundles")
     hospital = Hospital("pooled", store, folder / "hospitals" / "pooled",
                         folder / "ledgers" / "pooled.sqlite", settings, run_id(folder))
