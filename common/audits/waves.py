@@ -96,7 +96,8 @@ def r_peaks(reference: Sequence[Floats], found: Sequence[Floats],
         patient: [n].
     """
     def count(truth: Sequence[Floats]) -> Floats:
-        return np.array([len(matched(a, b)) for a, b in zip(truth, found, strict=True)], dtype=float)
+        pairs = [matched(a, b) for a, b in zip(truth, found, strict=True)]
+        return np.array([len(pair) for pair in pairs], dtype=float)
 
     half = len(reference) // 2
     hits, others = count(reference), [*reference[half:], *reference[:half]]

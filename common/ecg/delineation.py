@@ -40,7 +40,7 @@ class Delineation:
     Args:
         time: of each R peak, s from the window's start, [beats].
         intervals: `INTERVALS`, ms, [beats, 3].
-        amplitudes: `AMPLITUDES`, above the onset of QRS, in parts of the window's swing, [beats, 4].
+        amplitudes: `AMPLITUDES` above QRS onset, in parts of the window's swing, [beats, 4].
         failed: the delineator raised, or answered for other beats than it was asked about.
     """
 
@@ -98,7 +98,7 @@ def _run(signal: Array) -> tuple[Array, dict[str, Array]]:
     """R peaks, and for each its waves, in s from the end of the mirrored start."""
     clean = neurokit2.ecg_clean(signal, sampling_rate=_RATE)
     found = neurokit2.ecg_findpeaks(clean, sampling_rate=_RATE, method="kalidas2017")
-    peaks = np.unique(np.asarray(found["ECG_R_Peaks"], dtype=np.int64))
+    peaks = _summits(clean, np.asarray(found["ECG_R_Peaks"], dtype=np.int64))
     edge = round(_SETTLED * _RATE)
     peaks = peaks[(peaks > edge) & (peaks < len(signal) - edge)]
     if len(peaks) < 2:  # neurokit2 needs an RR interval; a window of one beat has its mirror image
@@ -112,6 +112,13 @@ def _run(signal: Array) -> tuple[Array, dict[str, Array]]:
         raise ValueError(f"neurokit2 delineated other beats than the {len(peaks)} it was given")
     waves["on"], waves["off"] = qrs_bounds(signal, peaks) / _RATE - _PAD
     return peaks / _RATE - _PAD, waves
+
+
+def _summits(signal: Array, peaks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The largest deflection within 60 ms of each detection, which `kalidas2017` puts late."""
+    reach = round(0.06 * _RATE)
+    return np.unique([low + int(np.argmax(np.abs(signal[low : peak + reach + 1])))
+                      for peak in peaks for low in [max(0, peak - reach)]]).astype(np.int64)
 
 
 def qrs_bounds(signal: Array, peaks: NDArray[np.int64]) -> Array:
@@ -137,7 +144,7 @@ def qrs_bounds(signal: Array, peaks: NDArray[np.int64]) -> Array:
         low = slope < 0.1 * slope[peak - near : peak + near + 1].max()
         for side, way in enumerate((-1, 1)):
             after = low[peak : peak + way * (_REACH + _QUIET) : way]
-            quiet = sliding_window_view(after, _QUIET + 1).all(1)
+            quiet = np.array(sliding_window_view(after, _QUIET + 1).all(axis=1), dtype=bool)
             quiet[: round(0.02 * _RATE)] = False  # the R peak itself is flat
             if quiet.any():
                 bounds[side, i] = peak + way * int(quiet.argmax())
