@@ -44,8 +44,6 @@ _CANDIDATES: dict[str, Callable[[int], ClassifierMixin]] = {  # all take NaN as 
         300, min_samples_leaf=3, max_features=None, random_state=seed),
     "boosting, 40 rounds": lambda seed: HistGradientBoostingClassifier(
         max_iter=40, early_stopping=False, random_state=seed),
-    "boosting, 100 rounds, slow": lambda seed: HistGradientBoostingClassifier(
-        learning_rate=0.04, max_iter=100, early_stopping=False, random_state=seed),
 }
 
 
