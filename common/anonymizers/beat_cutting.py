@@ -47,10 +47,15 @@ def _fades(rate: float) -> Array:
     return np.asarray(0.5 - 0.5 * np.cos(np.pi * np.clip(edge, 0.0, 1.0)))
 
 
-def _at(spline: Array, places: Array) -> Array:
+def spline(leads: Array) -> Array:
+    """Coefficients of the cubic spline through each lead, [leads, samples]."""
+    return np.asarray(spline_filter1d(leads, 3, axis=1, mode="nearest"))
+
+
+def _at(coefficients: Array, places: Array) -> Array:
     """Values of each lead [leads, L] at places [...] in samples: [leads, ...]."""
     return np.stack([map_coordinates(lead, places[None], order=3, mode="nearest", prefilter=False)
-                     for lead in spline])
+                     for lead in coefficients])
 
 
 def mean_beat(data: Labelled, windows: NDArray[np.int64], rhythms: Sequence[Rhythm],
@@ -66,7 +71,7 @@ def mean_beat(data: Labelled, windows: NDArray[np.int64], rhythms: Sequence[Rhyt
     if len(cuts) < _FEW:
         return None
     t, rate = _times(data.rate), data.rate
-    raw = np.mean([_at(spline, (t + at) * rate) for spline, at, _ in cuts], axis=0)
+    raw = np.mean([_at(leads, (t + at) * rate) for leads, at, _ in cuts], axis=0)
     qrs = np.flatnonzero(np.abs(t) <= 0.06)
     offset = t[qrs[np.argmax(np.abs(raw[0, qrs] - np.median(raw[0])))]]
     shifts = np.arange(-_NEAR, _NEAR + 1e-9, 0.25 / rate)  # s
@@ -74,13 +79,13 @@ def mean_beat(data: Labelled, windows: NDArray[np.int64], rhythms: Sequence[Rhyt
     model = np.interp(narrow + offset, t, raw[0])
     model = model - model.mean()
     found = []
-    for spline, at, rr in cuts:
+    for leads, at, rr in cuts:
         places = (narrow + shifts[:, None] + offset + at) * rate  # (shifts, samples)
-        each = _at(spline[:1], places)[0]
+        each = _at(leads[:1], places)[0]
         each -= each.mean(axis=1, keepdims=True)
         fit = each @ model / (np.linalg.norm(each, axis=1) + 1e-9)
         peak = at + offset + shifts[int(np.argmax(fit))]
-        found.append(_at(spline, (_stretched(rr, rate) + peak) * rate))
+        found.append(_at(leads, (_stretched(rr, rate) + peak) * rate))
     return np.asarray(np.median(found, axis=0) * _fades(rate))
 
 
@@ -99,8 +104,8 @@ def _cuts(data: Labelled, windows: NDArray[np.int64], rhythms: Sequence[Rhythm],
         if len(these):
             x = np.asarray(data.x[i], dtype=np.float64)
             x = x - np.median(x, axis=1, keepdims=True)
-            spline = spline_filter1d(x / _height(x, rhythm, data.rate), 3, axis=1, mode="nearest")
-            found += [(spline, float(rhythm.time[k]), float(following[k])) for k in these]
+            leads = spline(x / _height(x, rhythm, data.rate))
+            found += [(leads, float(rhythm.time[k]), float(following[k])) for k in these]
     return found
 
 
@@ -116,7 +121,7 @@ def _height(x: Array, rhythm: Rhythm, rate: float) -> Array:
 
 
 def placed(signal: Array, shape: Array, time: float, rr: float, rate: float) -> None:
-    """Add a shape [leads, samples] to a signal [leads, L] at an R peak (s) that an RR follows."""
+    """Add a shape, as its `spline`, to a signal [leads, L] at an R peak (s) that an RR follows."""
     grid = _stretched(rr, rate)
     first = max(0, int(np.ceil((time + grid[0]) * rate)))
     last = min(signal.shape[1], int((time + grid[-1]) * rate) + 1)
@@ -124,4 +129,4 @@ def placed(signal: Array, shape: Array, time: float, rr: float, rate: float) -> 
         return
     at = np.arange(first, last) / rate - time
     places = np.interp(at, grid, np.arange(len(grid)))
-    signal[:, first:last] += _at(spline_filter1d(shape, 3, axis=1, mode="nearest"), places)
+    signal[:, first:last] += _at(shape, places)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import butter, sosfiltfilt
 
-from common.anonymizers.beat_cutting import placed
+from common.anonymizers.beat_cutting import placed, spline
 from common.anonymizers.contract import Floats, Labelled
 from common.anonymizers.rhythm import Rhythm
 
@@ -61,9 +61,10 @@ def render(rhythm: Rhythm, shapes: Mapping[int, Array], disturbance: Array, shap
     """
     leads, length = shape
     signal = np.zeros(shape)
+    splines = {kind: spline(one) for kind, one in shapes.items()}
     following = np.append(np.diff(rhythm.time), rhythm.mean_rr)
     for time, kind, rr in zip(rhythm.time, rhythm.kind, following, strict=True):
-        placed(signal, shapes[kind], time, float(rr), rate)
+        placed(signal, splines[kind], time, float(rr), rate)
     swing = np.ptp(signal, axis=1, keepdims=True) + 1e-6  # (leads, 1)
     noise, wander = disturbance
     if rhythm.fibrillates:

@@ -103,10 +103,14 @@ class Surrogate:
 
     def _shapes(self, rhythm: Rhythm, patient: int,
                 generator: np.random.Generator) -> dict[int, Array]:
-        """The shape of each kind of beat in one window."""
+        """The shape of each kind of beat that there is in one window."""
         normal = self.bank.draw(NORMAL, patient, self.group, generator)
-        bare = without_p(normal, self.bank.rate)
-        early = bare if rhythm.fibrillates else self.bank.draw_premature(
-            normal, patient, self.group, generator)
-        return {NORMAL: bare if rhythm.fibrillates else normal, SUPRAVENTRICULAR: early,
-                VENTRICULAR: self.bank.draw(VENTRICULAR, patient, self.group, generator)}
+        if rhythm.fibrillates:
+            normal = without_p(normal, self.bank.rate)
+        shapes = {NORMAL: normal}
+        if VENTRICULAR in rhythm.kind:
+            shapes[VENTRICULAR] = self.bank.draw(VENTRICULAR, patient, self.group, generator)
+        if SUPRAVENTRICULAR in rhythm.kind:
+            shapes[SUPRAVENTRICULAR] = normal if rhythm.fibrillates else self.bank.draw_premature(
+                normal, patient, self.group, generator)
+        return shapes

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from common.anonymizers.beat_cutting import BEFORE, mean_beat, placed, since_r
+from common.anonymizers.beat_cutting import BEFORE, mean_beat, placed, since_r, spline
 from common.anonymizers.beat_finding import NORMAL, VENTRICULAR
 from common.anonymizers.rhythm import Rhythm
 
@@ -36,10 +36,10 @@ def test_a_shape_is_placed_at_its_peak_and_its_t_wave_follows_the_rate():
     late = {}
     for rr in (0.5, 0.8, 1.2):
         signal = np.zeros((1, 400))
-        placed(signal, shape, 2.0, rr, 100.0)
+        placed(signal, spline(shape), 2.0, rr, 100.0)
         assert np.argmax(signal[0]) == 200
         late[rr] = 220 + int(np.argmax(signal[0, 220:]))
     assert late[0.5] < late[0.8] == 230 < late[1.2]
     edge = np.zeros((1, 400))
-    placed(edge, shape, -BEFORE - 1, 0.8, 100.0)
+    placed(edge, spline(shape), -BEFORE - 1, 0.8, 100.0)
     assert not edge.any()
