@@ -129,9 +129,12 @@ def test_the_arrhythmia_of_a_rhythm_is_the_annotated_one(hospital, kept):
 
 def test_a_premature_shape_changes_what_lies_before_the_qrs_complex(kept):
     normal = kept.bank.draw(NORMAL, -1, 4, np.random.default_rng(0))
-    alone = replace(kept.bank, owners={**kept.bank.owners, SUPRAVENTRICULAR: np.array([5])})
+    owner = int(kept.bank.owners[SUPRAVENTRICULAR][0])
+    alone = replace(kept.bank, owners={**kept.bank.owners, SUPRAVENTRICULAR: np.array([owner])},
+                    shapes={**kept.bank.shapes,
+                            SUPRAVENTRICULAR: kept.bank.shapes[SUPRAVENTRICULAR][:1]})
     drawn = [alone.draw_premature(normal, patient, 4, np.random.default_rng(0))
-             for patient in (5, -1)]
+             for patient in (owner, -1)]
     assert np.array_equal(drawn[0], without_p(normal, 100.0))  # nobody else's to draw from
     assert not np.array_equal(drawn[1], drawn[0])
     early = slice(0, round(0.05 * 100))  # where the T wave of the beat before would be
