@@ -6,19 +6,23 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import butter, find_peaks, sosfiltfilt
 
+from common.anonymizers.beat_finding import (
+    NORMAL,
+    SUPRAVENTRICULAR,
+    VENTRICULAR,
+    BeatClassifier,
+    find_beats,
+    irregular,
+)
 from common.anonymizers.contract import Labelled
-from common.ecg.labels import BEAT_CLASSES
 from common.protocol import ARRHYTHMIA_CLASSES
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-NORMAL, SUPRAVENTRICULAR, VENTRICULAR = (list(BEAT_CLASSES).index(name) for name in "NSV")
-_AFIB = 1 << ARRHYTHMIA_CLASSES.index("AFIB")
-_IRREGULAR = 0.12  # RMSSD over mean RR: above it, without ectopy, a rhythm is taken for AFIB
-_REFRACTORY = 0.25  # s: the ventricles cannot beat faster
+_CLASS = {name: ARRHYTHMIA_CLASSES.index(name) for name in ("Normal", "AFIB", "PVC", "SVE")}
+_AFIB = 1 << _CLASS["AFIB"]
 
 
 @dataclass(frozen=True)
@@ -42,9 +46,18 @@ class Rhythm:
         """Mean RR interval, s; 0.8 where there are fewer than two beats."""
         return float(np.mean(np.diff(self.time))) if len(self.time) > 1 else 0.8
 
+    @property
+    def arrhythmia(self) -> int:
+        """Index into ARRHYTHMIA_CLASSES, by the order of `ecg.labels.label_windows`."""
+        if self.fibrillates:
+            return _CLASS["AFIB"]
+        if VENTRICULAR in self.kind:
+            return _CLASS["PVC"]
+        return _CLASS["SVE" if SUPRAVENTRICULAR in self.kind else "Normal"]
 
-def rhythm_of(data: Labelled, window: int) -> Rhythm:
-    """From the annotations where there are beats in the window, else from a detector.
+
+def rhythm_of(data: Labelled, window: int, classifier: BeatClassifier) -> Rhythm:
+    """From the annotations where there are beats in the window, else from detector and classifier.
 
     Fusion, paced and unclassified beats count as normal: they have no class of their own in the
     release.
@@ -53,51 +66,12 @@ def rhythm_of(data: Labelled, window: int) -> Rhythm:
     time, kind = data.beats.of(window)
     if not len(time):
         time = find_beats(data.x[window, 0], data.rate)
-        kind = premature(time)
+        kind = classifier.classify(data.x[window, 0], time, data.rate)
     kind = np.where(np.isin(kind, (SUPRAVENTRICULAR, VENTRICULAR)), kind, NORMAL)
     allowed = int(data.allowed[window])
     known = allowed == _AFIB or not allowed & _AFIB
     fibrillates = allowed == _AFIB if known else irregular(time, kind)
     return Rhythm(time, kind, fibrillates, seconds)
-
-
-def find_beats(lead: NDArray[np.float32], rate: float) -> Array:
-    """R peaks of one lead, s: the energy of 5 to 20 Hz, a threshold and a refractory time.
-
-    Source: the stages of Pan & Tompkins (1985), on a whole window at once.
-    """
-    sos = butter(2, (5.0, min(20.0, 0.45 * rate)), "bandpass", fs=rate, output="sos")
-    band = sosfiltfilt(sos, lead - lead.mean())
-    width = max(1, round(0.12 * rate))
-    energy = np.convolve(band**2, np.ones(width) / width, "same")
-    if energy.max() <= 0:
-        return np.zeros(0)
-    level = 0.25 * np.quantile(energy, 0.98)
-    peaks, _ = find_peaks(energy, height=level, distance=max(1, round(_REFRACTORY * rate)))
-    half = max(1, round(0.06 * rate))
-    places = [max(0, p - half) + int(np.argmax(np.abs(band[max(0, p - half) : p + half + 1])))
-              for p in peaks]
-    return np.unique(places) / rate
-
-
-def premature(time: Array) -> Ints:
-    """NORMAL for each beat, SUPRAVENTRICULAR where it comes early and its rhythm is regular."""
-    kind = np.full(len(time), NORMAL, dtype=np.int64)
-    if len(time) < 4:
-        return kind
-    rr = np.diff(time)
-    usual = np.median(rr)
-    if np.median(np.abs(rr - usual)) < 0.06 * usual:
-        kind[1:][rr < 0.85 * usual] = SUPRAVENTRICULAR
-    return kind
-
-
-def irregular(time: Array, kind: Ints) -> bool:
-    """Whether RR intervals alternate as in fibrillation; ectopy explains irregularity."""
-    rr = np.diff(time)
-    if len(rr) < 4 or (kind != NORMAL).any():
-        return False
-    return float(np.sqrt(np.mean(np.diff(rr) ** 2)) / np.mean(rr)) > _IRREGULAR
 
 
 def another_rate(rhythm: Rhythm, mean_rr: float, generator: np.random.Generator) -> Rhythm:

@@ -44,7 +44,7 @@ def make_rean(bench: Bench, values: Values) -> Anonymizer:
 
 
 def make_surrogate(bench: Bench, values: Values, rate: str) -> Anonymizer:
-    """The surrogate; its settings are not searched, as nothing in it is learned."""
+    """The surrogate; not searched: the search judges by a network that sits on its panel."""
     return Surrogate(rate)
 
 

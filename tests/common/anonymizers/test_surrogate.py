@@ -7,26 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from common.anonymizers.beat_finding import NORMAL, SUPRAVENTRICULAR, VENTRICULAR
 from common.anonymizers.beat_shapes import without_p
 from common.anonymizers.contract import Effort
-from common.anonymizers.rhythm import (
-    NORMAL,
-    SUPRAVENTRICULAR,
-    VENTRICULAR,
-    Rhythm,
-    another_rate,
-    find_beats,
-    irregular,
-    premature,
-    rhythm_of,
-)
+from common.anonymizers.rhythm import Rhythm, another_rate, rhythm_of
 from common.anonymizers.surrogate import Surrogate
 from common.ecg.beats import no_beats
+from common.ecg.labels import decided
 from common.errors import InputError
+from common.protocol import ARRHYTHMIA_CLASSES
 
 
-def fitted(hospital, **settings):
-    surrogate = Surrogate(**settings)
+def fitted(hospital, tries=1, **settings):
+    surrogate = Surrogate(tries=tries, **settings)
     surrogate.fit(hospital.train, hospital.frozen, Effort(1))
     return surrogate
 
@@ -114,36 +107,66 @@ def test_another_rate_keeps_the_pattern_and_the_ectopic_beat():
     assert another_rate(alone, 0.5, np.random.default_rng(0)) is alone
 
 
-def test_beats_are_found_where_nothing_is_annotated(hospital):
+def test_an_unannotated_window_is_read_by_detector_and_classifier(hospital, kept):
     data = hospital.test
-    hits, found = 0, 0
-    for i in range(0, len(data), 4):
-        truth = data.beats.of(i)[0]
-        peaks = find_beats(data.x[i, 0], data.rate)
-        hits += sum(np.abs(peaks - t).min() < 0.06 for t in truth if len(peaks))
-        found += len(truth)
-    assert hits / found > 0.9
     bare = replace(data, beats=no_beats(len(data)))
-    assert len(rhythm_of(bare, 0).time) == pytest.approx(len(rhythm_of(data, 0).time), abs=2)
-    assert len(find_beats(np.zeros(800, dtype=np.float32), 100.0)) == 0
-    noise = np.random.default_rng(0).random(800, dtype=np.float32)
-    assert (np.diff(find_beats(noise, 100.0)) > 0).all()
+    for i in range(0, len(data), 9):
+        read, annotated = (rhythm_of(one, i, kept.classifier) for one in (bare, data))
+        assert len(read.time) == pytest.approx(len(annotated.time), abs=3)
+    assert np.isfinite(kept.anonymize(bare.select(np.arange(5)), seed=1)).all()
 
 
-def test_classes_without_annotation():
-    regular = np.cumsum(np.full(9, 0.8))
-    early = regular.copy()
-    early[4] -= 0.25
-    assert premature(regular).tolist() == [NORMAL] * 9
-    assert premature(early).tolist() == [NORMAL] * 4 + [SUPRAVENTRICULAR] + [NORMAL] * 4
-    wild = np.cumsum([0.6, 0.9, 0.5, 1.1, 0.7, 1.0, 0.55])
-    assert irregular(wild, np.zeros(7, dtype=int)) and not irregular(regular, np.zeros(9, int))
-    assert not irregular(wild, np.full(7, VENTRICULAR))
+def test_the_arrhythmia_of_a_rhythm_is_the_annotated_one(hospital, kept):
+    data = hospital.test
+    read = [rhythm_of(data, i, kept.classifier).arrhythmia for i in range(len(data))]
+    classes = decided(data.allowed.astype(np.uint8))
+    known = classes >= 0
+    assert len(np.unique(classes[known])) > 1
+    assert np.array_equal(np.array(read)[known], classes[known])
+    both = Rhythm(np.arange(3.0), np.array([NORMAL, SUPRAVENTRICULAR, VENTRICULAR]), False, 8.0)
+    assert ARRHYTHMIA_CLASSES[both.arrhythmia] == "PVC"
+
+
+def test_a_premature_shape_changes_what_lies_before_the_qrs_complex(kept):
+    normal = kept.bank.draw(NORMAL, -1, 4, np.random.default_rng(0))
+    owner = int(kept.bank.owners[SUPRAVENTRICULAR][0])
+    alone = replace(kept.bank, owners={**kept.bank.owners, SUPRAVENTRICULAR: np.array([owner])},
+                    shapes={**kept.bank.shapes,
+                            SUPRAVENTRICULAR: kept.bank.shapes[SUPRAVENTRICULAR][:1]})
+    drawn = [alone.draw_premature(normal, patient, 4, np.random.default_rng(0))
+             for patient in (owner, -1)]
+    assert np.array_equal(drawn[0], without_p(normal, 100.0))  # nobody else's to draw from
+    assert not np.array_equal(drawn[1], drawn[0])
+    early = slice(0, round(0.05 * 100))  # where the T wave of the beat before would be
+    assert not drawn[1][:, early].any()
+
+
+class Watching:
+    """A panel that remembers what it read, and is content with every third drawing."""
+
+    def __init__(self):
+        self.seen = []
+
+    def clarity(self, windows, arrhythmia):
+        self.seen.append(windows.copy())
+        return np.where(np.arange(len(windows)) % 3 == 0, 1.0, 0.5)
+
+
+def test_the_panel_only_chooses_among_drawings(hospital):
+    surrogate = fitted(hospital)
+    surrogate.tries, surrogate.panel = 3, Watching()
+    data = hospital.test.select(np.arange(9))
+    released = surrogate.anonymize(data, seed=1)
+    assert [len(seen) for seen in surrogate.panel.seen] == [9, 6, 4]
+    drawings = np.concatenate(surrogate.panel.seen)
+    assert all(any(np.array_equal(one, drawing) for drawing in drawings) for one in released)
 
 
 def test_bad_settings(hospital):
     with pytest.raises(InputError, match="rate is 'faster'; allowed: keep, randomise"):
         Surrogate(rate="faster")
+    with pytest.raises(InputError, match="spread is 1.5; allowed is 0 to 1"):
+        Surrogate(spread=1.5)
     alone = hospital.train.select(np.flatnonzero(hospital.train.patient == 0))
     with pytest.raises(InputError, match="patients with normal beats are 1; allowed are 2 or more"):
         Surrogate().fit(alone, hospital.frozen, Effort(1))
