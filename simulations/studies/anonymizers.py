@@ -8,14 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from common.anonymizers.contract import Effort
+from common.audits.waves import waves_agree
 from common.config import Settings
 from common.errors import InputError
 from common.results import read_json, write_json
 from server.learned import not_learned
+from simulations.studies.aggregates import aggregates_row
 from simulations.studies.bench import Bench, Progress, build_bench
 from simulations.studies.judging import distances, judge, paired, retrained
 from simulations.studies.releases import METHODS, make_release
 from simulations.studies.search import Budget
+
+BEATS_ON = "shared 500"  # a sample of it is delineated before and after
 
 
 def study(folder: Path, settings: Settings, data: Path, methods: Sequence[str], budget: Budget,
@@ -54,6 +58,8 @@ def study(folder: Path, settings: Settings, data: Path, methods: Sequence[str], 
 def _method(bench: Bench, name: str, clean: dict[str, Any], budget: Budget, data: Path,
             progress: Progress) -> dict[str, Any]:
     """Release by one method, and judge the release."""
+    if name == "aggregates":
+        return aggregates_row(bench, progress)
     released, how = make_release(bench, name, budget, data, progress)
     progress(f"{name}: judging")
     row = judge(bench, released)
@@ -61,6 +67,9 @@ def _method(bench: Bench, name: str, clean: dict[str, Any], budget: Budget, data
     for which, rows in bench.sets.items():
         row[which] |= distances(clean[which], row[which])
         row[which]["auroc_minus_clean"] = paired(bench, released, rows)
+    rows = bench.sets[BEATS_ON]
+    row["beats"] = waves_agree(bench.bundles.clean[rows], released[rows], bench.data.rate,
+                               bench.bundles.patient[rows], beats=bench.data.beats.select(rows))
     return {**row, **how}
 
 

@@ -15,7 +15,7 @@ from server.bundles import load_bundles
 from server.report.figures import CLEAN, RELEASED, svg
 from server.report.page import __file__ as report
 from server.report.table import accounts, prose
-from simulations.studies.tables import HEADER, classes, published, rows, searches, weaker
+from simulations.studies.tables import HEADER, beats, classes, published, rows, searches, weaker
 
 LARGEST = "20,000"  # the set with the natural prevalence
 
@@ -29,13 +29,14 @@ def write_page(folder: Path, results: dict[str, Any]) -> Path:
                                      autoescape=True, undefined=jinja2.StrictUndefined)
     sets = results["sets"]
     gains = [[name, on, *(prose(leaf) for leaf in method[on]["auroc_minus_clean"].values())]
-             for name, method in results["methods"].items() for on in sets if on in method]
+             for name, method in results["methods"].items() for on in sets
+             if "auroc_minus_clean" in method[on]]
     networks = ["frozen", *results["clean"][LARGEST]["independent"]]
     page = environment.get_template("study.html").render(
         sets=sets, header=HEADER, tables={on: rows(results, on) for on in sets}, gains=gains,
         networks=networks, scatter=_scatter(results), waves=waves, published=published(),
         budget=results["budget"], searches=searches(results), warnings=results["warnings"],
-        class_names=ARRHYTHMIA_CLASSES,
+        class_names=ARRHYTHMIA_CLASSES, beats=beats(results), detector=_detector(results),
         on_classes=LARGEST, classes=classes(results, LARGEST), accounts=[
             f"{name}: {line}" for name, method in results["methods"].items()
             if "privacy" in method for line in accounts(method) if "epsilon" in line])
@@ -43,6 +44,16 @@ def write_page(folder: Path, results: dict[str, Any]) -> Path:
     part.write_text(page)
     part.replace(target)
     return target
+
+
+def _detector(results: dict[str, Any]) -> str:
+    """How well the delineator finds the annotated beats of clean windows."""
+    for method in results["methods"].values():
+        leaves = method.get("beats", {}).get("annotated", {}).get("clean")
+        if leaves and leaves["sensitivity"]["value"] is not None:
+            return (f"sensitivity {prose(leaves['sensitivity'])}, positive predictivity "
+                    f"{prose(leaves['positive_predictivity'])}")
+    return "no beats are annotated"
 
 
 def _scatter(results: dict[str, Any]) -> str:
@@ -53,7 +64,7 @@ def _scatter(results: dict[str, Any]) -> str:
     clean = results["clean"][on]
     points = {"clean": (weaker(clean), clean["reid"])}
     points |= {name: (weaker(method[on]), method["retrained"][on]["reid"])
-               for name, method in results["methods"].items() if on in method}
+               for name, method in results["methods"].items()}
     for name, (auroc, reid) in points.items():
         if auroc is None or auroc["value"] is None:
             continue

@@ -79,7 +79,7 @@ TRAINED: dict[str, Callable[[Settings], Settings]] = {
         settings, training="federated", privacy=Privacy(unit="window"),
         rean=replace(settings.rean, windows=0)),
 }
-METHODS = (*FITTED, *TRAINED)
+METHODS = (*FITTED, "aggregates", *TRAINED)
 
 # REACT learns anew for each window, a quarter of a second: of it, the evaluation sets are released,
 # and so many training windows for the attacker who retrains.

@@ -21,14 +21,14 @@ def rows(results: dict[str, Any], on: str) -> list[list[str]]:
     """A row for clean windows and each method, on one evaluation set; a dash: not measured."""
     lines = [_row("clean", results["clean"][on], {}, {})]
     for name, method in results["methods"].items():
-        lines.append(_row(name, method.get(on, {}), method["retrained"][on], method))
+        lines.append(_row(name, method[on], method["retrained"][on], method))
     return lines
 
 
 def _row(name: str, row: dict[str, Any], retrained: dict[str, Any],
          method: dict[str, Any]) -> list[str]:
     sex = row.get("sex", retrained.get("sex"))
-    frozen, after = row.get("frozen", {}), retrained.get("diagnosis", {})
+    frozen, after = row.get("frozen") or {}, retrained.get("diagnosis", {})
     return [
         name, cell(row.get("reid")), cell(retrained.get("reid")) if retrained else "",
         "-" if not sex or sex["value"] is None else
@@ -42,7 +42,7 @@ def _row(name: str, row: dict[str, Any], retrained: dict[str, Any],
 
 def weaker(row: dict[str, Any]) -> dict[str, Any] | None:
     """Macro-AUROC by the weaker of the networks that were in no loss."""
-    leaves = [one["macro_auroc"] for one in row.get("independent", {}).values()]
+    leaves = [one["macro_auroc"] for one in (row.get("independent") or {}).values()]
     return min(leaves, key=lambda leaf: leaf["value"] or 0.0, default=None)
 
 
@@ -50,10 +50,23 @@ def classes(results: dict[str, Any], on: str) -> list[list[str]]:
     """AUROC of each class by each network, a row a method and network."""
     lines = []
     for name, row in {"clean": results["clean"], **results["methods"]}.items():
-        networks = {"frozen": row.get(on, {}).get("frozen"), **row.get(on, {}).get(
-            "independent", {}), "retrained": row.get("retrained", {}).get(on, {}).get("diagnosis")}
+        networks = {"frozen": row[on]["frozen"], **(row[on]["independent"] or {}),
+                    "retrained": row.get("retrained", {}).get(on, {}).get("diagnosis")}
         lines += [[name, network, *(cell(tree["auroc"].get(c)) for c in ARRHYTHMIA_CLASSES)]
                   for network, tree in networks.items() if tree]
+    return lines
+
+
+def beats(results: dict[str, Any]) -> list[list[str]]:
+    """What a delineator finds in each release; the first row is its own strength on clean."""
+    trees = {name: row["beats"] for name, row in results["methods"].items() if "beats" in row}
+    lines = []
+    for name, tree in trees.items():
+        agreement = [cell(leaf) for leaf in tree["r_peaks"].values()]
+        waves = [text for wave in tree["intervals"].values() for text in (
+            f"{_plain(wave['clean']['value'], 0)} > {_plain(wave['released']['value'], 0)}",
+            cell(wave["within"]))]
+        lines.append([name, *agreement, *waves, cell(tree["failed"]["released"])])
     return lines
 
 
