@@ -17,11 +17,13 @@ from common.ecg.hospital_file import load_hospital
 from common.ecg.labels import decided
 from common.ecg.synthetic import CohortSettings, write_consortium
 from common.ecg.windows import WindowSettings, prepare
-from common.models.classifier import build
-from common.protocol import CLASSIFIER_STAGES
+from common.models.classifier import Classifier, build
+from common.models.resnet1d import ResNet1D
+from common.protocol import ARRHYTHMIA_CLASSES, CLASSIFIER_STAGES
 from common.training import allowed_loss, masked_loss, predict, shifted
 
-STEPS = {"diagnosis": 500, "identity": 250, "sex": 150, "age": 150}
+STEPS = {"diagnosis": 400, "identity": 250, "sex": 150, "age": 150}
+SEED = 0
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,13 @@ def hospital(tmp_path_factory: pytest.TempPathFactory) -> Hospital:
 
 def _trained(stage: str, settings: Settings, data: Labelled) -> torch.nn.Module:
     patients = int(data.identity.max()) + 1
-    network = build(stage, settings, 1, patients, 0)  # type: ignore[arg-type]
-    generator = np.random.default_rng(0)
+    network = build(stage, settings, 1, patients, SEED)  # type: ignore[arg-type]
+    if stage == "diagnosis":
+        # With GroupNorm so few steps end at an AUROC of .83 to .98, by the number of threads.
+        torch.manual_seed(SEED)
+        backbone = ResNet1D(settings.profile.resnet_width, 1, torch.nn.BatchNorm1d)
+        network = Classifier(backbone, len(ARRHYTHMIA_CLASSES))
+    generator = np.random.default_rng(SEED)
 
     def loss(net: torch.nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
         batch = shifted(batch, generator)
@@ -74,5 +81,5 @@ def _trained(stage: str, settings: Settings, data: Labelled) -> torch.nn.Module:
             return allowed_loss(net(batch["x"]), batch["allowed"])
         return masked_loss(net(batch["x"]), batch[stage])
 
-    fit_network(network, loss, data, Effort(STEPS[stage]), lr=3e-3, weight_decay=1e-2)
+    fit_network(network, loss, data, Effort(STEPS[stage], seed=SEED), lr=3e-3, weight_decay=1e-2)
     return network

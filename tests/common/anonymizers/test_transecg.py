@@ -116,15 +116,19 @@ def test_a_network_without_attention_is_refused(hospital):
 
 
 def test_it_hides_some_and_less_than_undirected_noise_of_its_prd(hospital):
-    """Identity .90 -> .70 at a PRD of 45 %; Gaussian noise of this PRD leaves less."""
+    """Identity .90 -> .70 at a PRD of 45 %, where Gaussian noise leaves .56.
+
+    The frozen diagnosis, which never saw noise, falls from an AUROC of .99 to .69 to .78.
+    """
     test, patient = hospital.test, hospital.test.patient
-    clean = {stage: hospital.accuracy(stage, test.x) for stage in ("identity", "diagnosis")}
+    clean = hospital.accuracy("identity", test.x)
     method, gaussian = fitted(hospital, 0.3, 1.0), GaussianNoise(0.17)
     released = [method.anonymize(test, seed) for seed in range(3)]
     noisy = [gaussian.anonymize(test, seed) for seed in range(3)]
     assert prd(test.x, released[0], patient).value == pytest.approx(
         prd(test.x, noisy[0], patient).value, rel=0.1)
     identity = np.mean([hospital.accuracy("identity", x) for x in released])
-    assert identity < clean["identity"] - 0.1
+    assert identity < clean - 0.1
     assert np.mean([hospital.accuracy("identity", x) for x in noisy]) < identity
-    assert hospital.accuracy("diagnosis", released[0]) > clean["diagnosis"] - 0.1
+    useful = np.mean([hospital.auroc(x) for x in released])
+    assert 0.55 < useful < hospital.auroc(test.x) - 0.1
