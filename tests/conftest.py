@@ -9,7 +9,11 @@ import pytest
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch is imported
 
+import torch  # noqa: E402
+
 from common.ecg.synthetic import CohortSettings, write_consortium  # noqa: E402
+
+torch.set_num_threads(1)  # networks here are too small to gain by two, and results would differ
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,9 @@ noise. REAN leaves open, and here is chosen:
 - Noise: REAN's PRD, 14.8 % against the 24.0 % of the same noise on everything, is what one scale on
   .38 of all samples gives: about all segments at 88 beats/min. `scale` and `share` are searched.
 - R peaks: annotations where the window has any, else `r_peaks`.
+
+On synthetic patients (its test) it costs a good frozen diagnosis as much AUROC as Gaussian noise of
+the same PRD, 45 %, and hides the patient less.
 """
 
 from __future__ import annotations

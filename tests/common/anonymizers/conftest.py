@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,6 +54,22 @@ class Hospital:
         return float(found["macro_auroc"].value)
 
 
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """So many threads on every machine: their number changes the order of sums, so the networks."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """The tests' own fits are too small to gain by a second one."""
+    with threads(1):
+        yield
+
+
 @pytest.fixture(scope="session")
 def hospital(tmp_path_factory: pytest.TempPathFactory) -> Hospital:
     """Six synthetic patients of mitdb's kind, 12 min each, at 100 Hz; nobody is reserved."""
@@ -60,8 +78,8 @@ def hospital(tmp_path_factory: pytest.TempPathFactory) -> Hospital:
     store = prepare(load_hospital(Path(file)), folder / "s", WindowSettings(100, 8.0, 0.0, 0))
     train, test = (labelled(store, store.select(part), "strict") for part in ("train", "test"))
     settings = Settings(profile=Profile(resnet_width=8))
-    torch.set_num_threads(2)
-    networks = [_trained(stage, settings, train) for stage in CLASSIFIER_STAGES]
+    with threads(2):
+        networks = [_trained(stage, settings, train) for stage in CLASSIFIER_STAGES]
     return Hospital(train, test, Frozen(*networks).freeze(), settings)
 
 

@@ -15,12 +15,9 @@ from common.audits.utility import prd
 
 @pytest.fixture(scope="module")
 def method(hospital):
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
     lee = LeeNoise()
     lee.fit(hospital.train, hospital.frozen, Effort(150))
-    yield lee
-    torch.set_num_threads(before)
+    return lee
 
 
 def at(method, scale, temperature=0.5):

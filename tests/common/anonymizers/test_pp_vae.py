@@ -15,7 +15,6 @@ from common.audits.utility import prd
 
 @pytest.fixture(scope="module")
 def fitted(hospital):
-    torch.set_num_threads(1)
     vae = PPVae()
     vae.fit(hospital.train, hospital.frozen, Effort(100))
     return vae

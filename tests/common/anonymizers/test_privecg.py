@@ -18,7 +18,6 @@ from common.ecg.beats import no_beats
 @pytest.fixture(scope="module")
 def eager(hospital):
     """Privacy weighs far more than in the source."""
-    torch.set_num_threads(1)
     method = PrivEcg(privacy=10.0)
     method.fit(hospital.train, hospital.frozen, Effort(100, batch=16))
     return method

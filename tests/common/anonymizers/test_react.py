@@ -23,8 +23,6 @@ from common.anonymizers.react import (
 from common.audits.utility import prd
 from common.training import predict
 
-torch.set_num_threads(1)
-
 
 def few(hospital, patients=1, each=10):
     """Some test windows of some patients."""
@@ -72,7 +70,8 @@ def test_the_reward_pays_for_privacy_and_charges_for_the_rest(hospital):
         played = game(hospital, privacy, distortion)
         worse = silent if better is loud else loud
         assert played.reward(better).mean() > played.reward(worse).mean() + 0.1
-    assert game(hospital, 1, 0).reward(loud).max() <= 1  # however wrong the attackers are
+    privacy = game(hospital, 1, 0).reward(loud) - game(hospital, 0, 0).reward(loud)
+    assert privacy.max() <= 1 + 1e-5  # however wrong the attackers are
 
 
 def test_what_is_learned_pays_more_than_what_an_agent_starts_with(hospital, capfd):
@@ -111,9 +110,9 @@ def test_it_hides_some_and_spends_less_where_distortion_weighs_more(hospital):
     def known(x):
         return np.mean(predict(hospital.frozen.identity, x).argmax(1).numpy() == data.identity)
 
-    released = fitted(hospital).anonymize(data)
+    released = fitted(hospital, privacy=50.0).anonymize(data)
     assert known(released) < known(data.x) - 0.1
     one = few(hospital, 1, 12)
-    frugal = fitted(hospital, distortion=50.0).anonymize(one)
+    frugal = fitted(hospital, privacy=50.0, distortion=250.0).anonymize(one)
     assert prd(one.x, frugal, one.patient).value < 0.7 * prd(
         one.x, released[:12], one.patient).value

@@ -17,14 +17,6 @@ from common.ecg.beats import no_beats
 from common.models.classifier import build
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def fitted(hospital, scale=0.17, share=0.5):
     method = TransECG(scale, share)
     method.fit(hospital.train, hospital.frozen, Effort(1))
@@ -115,10 +107,10 @@ def test_a_network_without_attention_is_refused(hospital):
                        Effort(1))
 
 
-def test_it_hides_some_and_less_than_undirected_noise_of_its_prd(hospital):
+def test_it_hides_less_than_undirected_noise_of_its_prd_and_costs_as_much(hospital):
     """Identity .90 -> .70 at a PRD of 45 %, where Gaussian noise leaves .56.
 
-    The frozen diagnosis, which never saw noise, falls from an AUROC of .99 to .69 to .78.
+    The frozen diagnosis, which never saw noise, falls from an AUROC of .99 to .7 or .8 in both.
     """
     test, patient = hospital.test, hospital.test.patient
     clean = hospital.accuracy("identity", test.x)
@@ -130,5 +122,7 @@ def test_it_hides_some_and_less_than_undirected_noise_of_its_prd(hospital):
     identity = np.mean([hospital.accuracy("identity", x) for x in released])
     assert identity < clean - 0.1
     assert np.mean([hospital.accuracy("identity", x) for x in noisy]) < identity
-    useful = np.mean([hospital.auroc(x) for x in released])
-    assert 0.55 < useful < hospital.auroc(test.x) - 0.1
+    useful, undirected = (np.mean([hospital.auroc(x) for x in versions])
+                          for versions in (released, noisy))
+    assert useful < hospital.auroc(test.x) - 0.1
+    assert useful == pytest.approx(undirected, abs=0.15)
