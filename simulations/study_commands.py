@@ -174,15 +174,26 @@ def rean(
 
 
 def _begin(words: list[str], run_dir: Path | None) -> tuple[Path, Settings]:
-    """The study's folder, new or existing, and the settings of its pooled run."""
+    """The study's folder, new or existing, and the settings of its pooled run.
+
+    Raises:
+        InputError: the folder holds a study of other settings than the overrides ask for.
+    """
+    from common.errors import InputError
     from server.overrides import compose_settings
     from server.run_directory import create_run, open_run
 
     folder = run_dir or Path(f"studies/{time.strftime('%Y%m%d-%H%M%S')}")
-    if not (folder / "config.yaml").exists():
-        create_run(folder, compose_settings(["training=pooled", *words]))
+    new = not (folder / "config.yaml").exists()
+    asked = compose_settings(["training=pooled", *words]) if new or words else None
+    if new and asked:
+        create_run(folder, asked)
     logging.getLogger("flwr").setLevel(logging.ERROR)  # Flower, imported by now, sets its own
-    return folder, open_run(folder)
+    settings = open_run(folder)
+    if asked and asked != settings:
+        raise InputError(f"overrides are {' '.join(words)}, and {folder} holds a study of other "
+                         "settings; allowed are its own, or none")
+    return folder, settings
 
 
 def _clock(console: Console) -> Callable[[str], None]:

@@ -47,6 +47,12 @@ def test_a_study_and_its_page(pooled: tuple[Path, Path], monkeypatch: pytest.Mon
     bundle = folder / "bundles" / "pooled" / "released.npy"
     np.testing.assert_array_equal(np.load(bundle), np.load(
         folder / "methods" / "rean_pooled" / "released.npy"))
+    monkeypatch.setattr(sys, "argv", ["fedrean", "study", "anonymizers", "seed=5", "--run-dir",
+                                      str(folder), "--data-dir", str(data)])
+    with pytest.raises(SystemExit) as left:
+        fedrean.main()
+    assert left.value.code == 2
+    assert "holds a study of other settings" in capsys.readouterr().err
     # What is done is not done again; a method that is added finds the same bench.
     monkeypatch.setattr(anonymizers, "_method", lambda *_: pytest.fail("done again"))
     run(folder, data, monkeypatch, "surrogate,gaussian")
