@@ -51,10 +51,10 @@ class Surrogate:
     stochastic = True
     space: ClassVar[Mapping[str, Range]] = {
         "group": Range(3, 15), "noise": Range(0.1, 1.0), "spread": Range(0.5, 1.0),
-        "tries": Range(1, 16)}
+        "tries": Range(1, 32)}
 
     def __init__(self, rate: str = "randomise", group: float = 5, noise: float = 0.5,
-                 spread: float = 1.0, tries: float = 8) -> None:
+                 spread: float = 1.0, tries: float = 16) -> None:
         if rate not in ("keep", "randomise"):
             raise InputError(f"rate is {rate!r}; allowed: keep, randomise")
         if not 0 <= spread <= 1:

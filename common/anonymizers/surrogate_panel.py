@@ -21,7 +21,7 @@ from common.models.cnn_lstm import CNNLSTM
 from common.protocol import ARRHYTHMIA_CLASSES
 from common.training import allowed_loss, predict, shifted
 
-_WIDTHS = (6, 8)  # of the panel's own networks
+_WIDTHS = (8, 12)  # of the panel's own networks
 
 
 class Panel:
