@@ -17,8 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from common.config import Settings
+    from simulations.studies.search import Budget
 
 study = typer.Typer(no_args_is_help=True, help="Compare methods on one bench.")
+
+_STEPS = "Optimizer steps of a trial; 0: a third of --fit-steps."
+_FIT_STEPS = ("Optimizer steps of the fit with the settings found; 0: as many as the run trains "
+              "its own REAN.")
 
 
 @study.command()
@@ -32,9 +37,8 @@ def anonymizers(
     minutes: Annotated[float, typer.Option(help="After which a method's search begins no further "
                                                 "trial; its defaults are always tried; 0: no "
                                                 "limit.")] = 0.0,
-    steps: Annotated[int, typer.Option(help="Optimizer steps of a trial.")] = 300,
-    fit_steps: Annotated[int, typer.Option(help="Optimizer steps of the fit with the settings "
-                                                "found.")] = 1000,
+    steps: Annotated[int, typer.Option(help=_STEPS)] = 0,
+    fit_steps: Annotated[int, typer.Option(help=_FIT_STEPS)] = 0,
     run_dir: Annotated[Path | None, typer.Option(
         help="Folder of the study; default studies/<date-time>. An existing one goes on.")] = None,
     data_dir: Annotated[Path, typer.Option(help="Where prepared windows are kept.")]
@@ -46,7 +50,6 @@ def anonymizers(
     The first call trains the pooled networks of a run. Interrupted, the same command with the
     same --run-dir goes on: finished methods and trials are kept.
     """
-    from simulations.studies.anonymizers import default_budget
     from simulations.studies.anonymizers import study as run
     from simulations.studies.page import write_page
     from simulations.studies.releases import METHODS
@@ -56,7 +59,7 @@ def anonymizers(
     folder, settings = _begin(overrides or [], run_dir)
     chosen = [name for name in methods.split(",") if name] or list(METHODS)
     results = run(folder.resolve(), settings, data_dir.resolve(), chosen,
-                  default_budget(settings, trials, minutes, steps, fit_steps), _clock(console))
+                  _budget(settings, trials, minutes, steps, fit_steps), _clock(console))
     page = write_page(folder, results)
     if as_json:
         print(json.dumps(results, indent=1))
@@ -128,10 +131,8 @@ def rean(
                                              "target.")] = 20,
     minutes: Annotated[float, typer.Option(help="After which a search begins no further trial; "
                                                 "0: no limit.")] = 0.0,
-    steps: Annotated[int, typer.Option(help="Optimizer steps of a trial.")] = 400,
-    fit_steps: Annotated[int, typer.Option(
-        help="Optimizer steps of each fit whose figures are shown: a trial only has to rank "
-             "weights, a figure must not come from a fit that stopped early.")] = 1600,
+    steps: Annotated[int, typer.Option(help=_STEPS)] = 0,
+    fit_steps: Annotated[int, typer.Option(help=_FIT_STEPS)] = 0,
     run_dir: Annotated[Path | None, typer.Option(
         help="Folder of the study; default studies/<date-time>. An existing one goes on.")] = None,
     data_dir: Annotated[Path, typer.Option(help="Where prepared windows are kept.")]
@@ -143,7 +144,6 @@ def rean(
     The first call trains the pooled networks of a run. Interrupted, the same command with the
     same --run-dir goes on: finished fits and trials are kept.
     """
-    from simulations.studies.anonymizers import default_budget
     from simulations.studies.rean import check_bounds
     from simulations.studies.rean import study as run
     from simulations.studies.rean_page import overrides as pasted
@@ -152,7 +152,7 @@ def rean(
     console = Console(stderr=as_json)
     tried = check_bounds(bounds)
     folder, settings = _begin(overrides or [], run_dir)
-    budget = default_budget(settings, trials, minutes, steps, fit_steps)
+    budget = _budget(settings, trials, minutes, steps, fit_steps)
     results = run(folder.resolve(), settings, data_dir.resolve(), tried, budget,
                   _clock(console))
     page = write_page(folder, results)
@@ -194,6 +194,12 @@ def _begin(words: list[str], run_dir: Path | None) -> tuple[Path, Settings]:
         raise InputError(f"overrides are {' '.join(words)}, and {folder} holds a study of other "
                          "settings; allowed are its own, or none")
     return folder, settings
+
+
+def _budget(settings: Settings, trials: int, minutes: float, steps: int, fit_steps: int) -> Budget:
+    from simulations.studies.search import Budget
+
+    return Budget(trials, minutes, steps, fit_steps, settings.anonymizer.batch, settings.seed)
 
 
 def _clock(console: Console) -> Callable[[str], None]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from common.anonymizers.contract import Effort
 from common.audits.waves import waves_agree
 from common.config import Settings
 from common.errors import InputError
@@ -38,6 +36,7 @@ def study(folder: Path, settings: Settings, data: Path, methods: Sequence[str], 
         if name not in METHODS:
             raise InputError(f"method is {name!r}; allowed is one of {', '.join(METHODS)}")
     bench = build_bench(folder, settings, data, progress)
+    budget = budget.filled(settings.anonymizer, len(bench.rows("train")))
     clean = judge(bench, bench.bundles.clean)
     rows = {}
     for name in methods:
@@ -48,7 +47,7 @@ def study(folder: Path, settings: Settings, data: Path, methods: Sequence[str], 
     results = {"clean": clean, "methods": rows, "warnings": _warnings(clean),
                "config": settings.as_dict(),
                "budget": {"trials": budget.trials, "minutes": budget.minutes,
-                          "steps": budget.effort.steps, "fit_steps": budget.final.steps},
+                          "steps": budget.steps, "fit_steps": budget.fit_steps},
                "sets": {name: len(chosen) for name, chosen in bench.sets.items()}}
     write_json(folder / "results.json", results)
     found: dict[str, Any] = read_json(folder / "results.json")
@@ -80,10 +79,3 @@ def _warnings(clean: dict[str, Any]) -> list[str]:
     return not_learned({"the auditor's attacker": row, "the training signal":
                         row["training_signal"]},
                        {"frozen": row["frozen"]["macro_auroc"], **judges})
-
-
-def default_budget(settings: Settings, trials: int, minutes: float, steps: int,
-                   fit_steps: int) -> Budget:
-    """One budget for all methods."""
-    effort = Effort(steps, settings.anonymizer.batch, settings.seed)
-    return Budget(trials, minutes, effort, replace(effort, steps=fit_steps))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import jinja2
+import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -13,10 +13,11 @@ from common.ecg.labels import decided
 from common.protocol import ARRHYTHMIA_CLASSES
 from server.bundles import load_bundles
 from server.report.figures import CLEAN, RELEASED, svg
-from server.report.page import __file__ as report
+from server.report.page import render
 from server.report.table import accounts, prose
 from simulations.studies.tables import HEADER, beats, classes, published, rows, searches, weaker
 
+_COLOURS = matplotlib.colormaps["tab10"]
 LARGEST = "20,000"  # the set with the natural prevalence
 
 
@@ -25,25 +26,20 @@ def write_page(folder: Path, results: dict[str, Any]) -> Path:
     config = results["config"]
     waves = "" if config["hospitals"] and not config["audit"]["examples"] else _waves(folder,
                                                                                       results)
-    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(Path(report).parent),
-                                     autoescape=True, undefined=jinja2.StrictUndefined)
     sets = results["sets"]
     gains = [[name, on, *(prose(leaf) for leaf in method[on]["auroc_minus_clean"].values())]
              for name, method in results["methods"].items() for on in sets
              if "auroc_minus_clean" in method[on]]
     networks = ["frozen", *results["clean"][LARGEST]["independent"]]
-    page = environment.get_template("study.html").render(
-        sets=sets, header=HEADER, tables={on: rows(results, on) for on in sets}, gains=gains,
+    return render(
+        "study.html", folder / "study.html", sets=sets, header=HEADER,
+        tables={on: rows(results, on) for on in sets}, gains=gains,
         networks=networks, scatter=_scatter(results), waves=waves, published=published(),
         budget=results["budget"], searches=searches(results), warnings=results["warnings"],
         class_names=ARRHYTHMIA_CLASSES, beats=beats(results), detector=_detector(results),
         on_classes=LARGEST, classes=classes(results, LARGEST), accounts=[
             f"{name}: {line}" for name, method in results["methods"].items()
             if "privacy" in method for line in accounts(method) if "epsilon" in line])
-    target, part = folder / "study.html", folder / "study.html.part"
-    part.write_text(page)
-    part.replace(target)
-    return target
 
 
 def _detector(results: dict[str, Any]) -> str:
@@ -59,25 +55,24 @@ def _detector(results: dict[str, Any]) -> str:
 def _scatter(results: dict[str, Any]) -> str:
     """Retrained re-identification against utility by the weaker independent network."""
     on = next(iter(results["sets"]))
-    figure = Figure(figsize=(7, 4))
+    figure = Figure(figsize=(7.5, 4.2))
     axes = figure.subplots()
     clean = results["clean"][on]
     points = {"clean": (weaker(clean), clean["reid"])}
     points |= {name: (weaker(method[on]), method["retrained"][on]["reid"])
                for name, method in results["methods"].items()}
-    for name, (auroc, reid) in points.items():
+    for number, (name, (auroc, reid)) in enumerate(points.items()):
         if auroc is None or auroc["value"] is None:
-            continue
-        colour = CLEAN if name == "clean" else RELEASED
-        axes.plot(auroc["value"], reid["value"], "o", color=colour)
+            continue  # aggregates have no waveform to diagnose
+        colour, mark = _COLOURS(max(0, number - 1) % 10), "os^Dv"[number % 5]
+        colour = CLEAN if name == "clean" else colour
+        axes.plot(auroc["value"], reid["value"], mark, color=colour, label=name, ms=7)
         axes.hlines(reid["value"], auroc["low"], auroc["high"], color=colour, lw=0.7, alpha=0.5)
         axes.vlines(auroc["value"], reid["low"], reid["high"], color=colour, lw=0.7, alpha=0.5)
-        axes.annotate(name, (auroc["value"], reid["value"]), xytext=(5, 4),
-                      textcoords="offset points")
+    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     axes.axhline(clean["reid"]["chance"], color="k", lw=0.8, ls=":")
     axes.set(xlabel="macro-AUROC, independent network trained on clean windows",
              ylabel="re-identified, attacker retrained", ylim=(-0.03, 1.05))
-    axes.margins(x=0.15)
     return svg(figure)
 
 

@@ -121,7 +121,9 @@ def study(folder: Path, settings: Settings, data: Path, bounds: Sequence[float],
             effort of every fit whose figures are shown.
         progress: told what is done next.
     """
-    bench, effort = build_bench(folder, settings, data, progress), budget.final
+    bench = build_bench(folder, settings, data, progress)
+    budget = budget.filled(settings.anonymizer, len(bench.rows("train")))
+    effort = budget.final
     validation = Part.of(bench, "validation", bench.rows("validation"))
     test = Part.of(bench, TEST, bench.sets[TEST])
     # 1. The bound, with the run's own weights.
@@ -151,7 +153,7 @@ def study(folder: Path, settings: Settings, data: Path, bounds: Sequence[float],
         "clean": {"validation": validation.clean, TEST: test.clean},
         "windows": {part.name: len(part.rows) for part in (validation, test)},
         "budget": {"trials": budget.trials, "minutes": budget.minutes,
-                   "steps": budget.effort.steps, "fit_steps": effort.steps},
+                   "steps": budget.steps, "fit_steps": budget.fit_steps},
         "config": settings.as_dict()})
     found: dict[str, Any] = read_json(folder / "rean.json")
     return found

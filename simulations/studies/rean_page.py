@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from common.anonymizers.rean import ReanAnonymizer
 from common.audits.corner import Point, symmetric_corner_distance
 from server.report.figures import CLEAN, RELEASED, WARN, svg
-from server.report.page import __file__ as report
+from server.report.page import render
 from server.report.table import cell
 from simulations.studies.paper import ABLATION, TABLE
 from simulations.studies.rean import TARGETS, TEST, above_chance
@@ -139,16 +138,11 @@ def verdict(results: dict[str, Any]) -> str:
 
 def write_page(folder: Path, results: dict[str, Any]) -> Path:
     """Write rean.html, one page without outside resources."""
-    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(Path(report).parent),
-                                     autoescape=True, undefined=jinja2.StrictUndefined)
-    page = environment.get_template("rean.html").render(
+    return render(
+        "rean.html", folder / "rean.html",
         sheets=sheets(results), verdict=verdict(results), overrides=overrides(results),
         budget=results["budget"], bounds=_curve(results), trials=_trials(results),
         ceiling=results["config"]["rean"]["ceiling"], band=f"{results['bound']['band']:g}")
-    target, part = folder / "rean.html", folder / "rean.html.part"
-    part.write_text(page)
-    part.replace(target)
-    return target
 
 
 def _curve(results: dict[str, Any]) -> str:

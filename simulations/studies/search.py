@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import optuna
 from common.anonymizers.contract import Anonymizer, Effort, Floats, Frozen, Labelled, Range
 from common.audits.corner import Point, symmetric_corner_distance
 from common.audits.utility import prd
+from common.config import Training
 from common.ecg.labels import decided
 from common.errors import InputError
 from common.training import predict
@@ -28,20 +29,47 @@ class Budget:
     Args:
         trials: settings that are tried, the method's own among them.
         minutes: of trials, over all calls, after which no further one begins; 0: no limit.
-        effort: of each trial.
-        final: of the fit with the settings found.
+        steps: of the optimizer in each trial; 0: a third of `fit_steps`. REAN tried for too short
+            a time finds that nothing beats doing nothing.
+        fit_steps: of the fit with the settings found; 0: as many as the run trains its own REAN.
+        batch: windows a step.
+        seed: of the search and the fits.
     """
 
     trials: int
     minutes: float
-    effort: Effort
-    final: Effort
+    steps: int = 0
+    fit_steps: int = 0
+    batch: int = 32
+    seed: int = 0
 
     def __post_init__(self) -> None:
         if self.trials < 1:
             raise InputError(f"trials is {self.trials}; allowed is 1 or more")
-        if self.minutes < 0:
-            raise InputError(f"minutes is {self.minutes}; allowed is 0 (no limit) or more")
+        for name in ("minutes", "steps", "fit_steps"):
+            if getattr(self, name) < 0:
+                raise InputError(f"{name.replace('_', '-')} is {getattr(self, name)}; allowed is 0 "
+                                 "(no limit, or the default) or more")
+
+    def filled(self, own: Training, windows: int) -> Budget:
+        """With numbers of steps for the zeros.
+
+        Args:
+            own: how the run trains its own REAN.
+            windows: in its training part.
+        """
+        full = self.fit_steps or own.rounds * own.epochs * -(-windows // own.batch)
+        return replace(self, steps=self.steps or max(1, full // 3), fit_steps=full)
+
+    @property
+    def effort(self) -> Effort:
+        """Of each trial."""
+        return Effort(self.steps, self.batch, self.seed)
+
+    @property
+    def final(self) -> Effort:
+        """Of the fit with the settings found."""
+        return Effort(self.fit_steps, self.batch, self.seed)
 
 
 @dataclass(frozen=True)
@@ -100,7 +128,7 @@ def search(name: str, make: Make, space: Mapping[str, Range], defaults: Mapping[
         storage=f"sqlite:///{storage}", study_name=name, load_if_exists=True,
         sampler=optuna.samplers.TPESampler(
             # By default the first ten are drawn at random, which may be all there are.
-            n_startup_trials=min(10, 1 + budget.trials // 3), seed=budget.effort.seed))
+            n_startup_trials=min(10, 1 + budget.trials // 3), seed=budget.seed))
     clean = point(frozen, validation, validation.x)
     chance = {"reid": 1 / (int(train.identity.max()) + 1), "age": 0.2}
 

@@ -82,7 +82,7 @@ def test_rean_of_other_runs(pooled: tuple[Path, Path], monkeypatch: pytest.Monke
 @pytest.mark.parametrize(("words", "line"), [
     (["--methods", "magic"], "method is 'magic'; allowed is one of gaussian, laplacian"),
     (["--trials", "0"], "trials is 0; allowed is 1 or more"),
-    (["--minutes=-1"], "minutes is -1.0; allowed is 0 (no limit) or more"),
+    (["--minutes=-1"], "minutes is -1.0; allowed is 0 (no limit, or the default) or more"),
     (["training=federated"], "training is 'federated', privacy.unit 'none'; allowed here: pooled"),
 ])  # fmt: skip
 def test_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from torch import nn
 
-from common.anonymizers.contract import Effort, Frozen, Labelled, Range
+from common.anonymizers.contract import Frozen, Labelled, Range
 from common.config import Rean, Settings
 from common.ecg.beats import no_beats
 from common.errors import InputError
@@ -44,7 +44,7 @@ def tried(folder: Path, trials: int, minutes: float = 0.0, method=Fade, default=
         return method(**values)
 
     found = search("fade", make, SPACE, {"share": default}, DATA, DATA, NETWORKS,
-                   Budget(trials, minutes, Effort(1), Effort(1)), folder / "deep" / "trials.sqlite")
+                   Budget(trials, minutes, 1, 1), folder / "deep" / "trials.sqlite")
     return found, made
 
 
