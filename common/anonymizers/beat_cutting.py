@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import map_coordinates, spline_filter1d
 
-from common.anonymizers.beat_finding import NORMAL
+from common.anonymizers.beat_classifier import NORMAL
 from common.anonymizers.contract import Labelled
 from common.anonymizers.rhythm import Rhythm
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from common.anonymizers.beat_classifier import NORMAL, SUPRAVENTRICULAR, VENTRICULAR
 from common.anonymizers.beat_cutting import P_ENDS, mean_beat, since_r
-from common.anonymizers.beat_finding import NORMAL, SUPRAVENTRICULAR, VENTRICULAR
 from common.anonymizers.contract import Labelled
 from common.anonymizers.rhythm import Rhythm
 from common.errors import InputError

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from common.anonymizers.beat_finding import (
+from common.anonymizers.beat_classifier import (
     NORMAL,
     SUPRAVENTRICULAR,
     VENTRICULAR,
     BeatClassifier,
-    find_beats,
     irregular,
 )
 from common.anonymizers.contract import Labelled
+from common.ecg.delineation import r_peaks
 from common.protocol import ARRHYTHMIA_CLASSES
 
 Array = NDArray[np.float64]
@@ -65,7 +65,7 @@ def rhythm_of(data: Labelled, window: int, classifier: BeatClassifier) -> Rhythm
     seconds = data.x.shape[2] / data.rate
     time, kind = data.beats.of(window)
     if not len(time):
-        time = find_beats(data.x[window, 0], data.rate)
+        time = r_peaks(data.x[window, 0], data.rate)
         kind = classifier.classify(data.x[window, 0], time, data.rate)
     kind = np.where(np.isin(kind, (SUPRAVENTRICULAR, VENTRICULAR)), kind, NORMAL)
     allowed = int(data.allowed[window])

@@ -23,7 +23,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from common.anonymizers.beat_finding import NORMAL, SUPRAVENTRICULAR, VENTRICULAR, BeatClassifier
+from common.anonymizers.beat_classifier import NORMAL, SUPRAVENTRICULAR, VENTRICULAR, BeatClassifier
 from common.anonymizers.beat_shapes import learn_shapes, without_p
 from common.anonymizers.contract import Effort, Floats, Frozen, Labelled, Range
 from common.anonymizers.rendering import learn_levels, render

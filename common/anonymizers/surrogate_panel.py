@@ -40,7 +40,7 @@ class Panel:
         rows = np.arange(len(windows))
         each = [predict(member, windows).log_softmax(1).numpy()[rows, arrhythmia]
                 for member in self.members]
-        return np.exp(np.mean(each, axis=0))
+        return np.asarray(np.exp(np.mean(each, axis=0)))
 
 
 def fit_panel(train: Labelled, frozen: Frozen, effort: Effort) -> Panel:

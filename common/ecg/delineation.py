@@ -66,12 +66,9 @@ def delineate(window: NDArray[np.float32], rate: float) -> Delineation:
         rate: Hz, to a thousandth.
     """
     lead = window[0].astype(np.float64)
-    swing = float(np.ptp(lead))
-    if not np.isfinite(swing) or swing < 1e-6:
+    swing, signal = float(np.ptp(lead)), _mirrored(lead, rate)
+    if signal is None:
         return _nothing(failed=False)
-    step = Fraction(_RATE / rate).limit_denominator(1000)
-    padded = np.pad(lead / swing, round(_PAD * rate), mode="reflect")
-    signal = resample_poly(padded, step.numerator, step.denominator, padtype="line")
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -91,6 +88,37 @@ def delineate(window: NDArray[np.float32], rate: float) -> Delineation:
     return Delineation(peaks[kept], intervals[kept], np.stack(heights, axis=1)[kept] / swing)
 
 
+def r_peaks(lead: NDArray[np.float32], rate: float) -> Array:
+    """R peaks of one lead [L], s; none where there is no signal.
+
+    Args:
+        lead: in any unit.
+        rate: Hz, to a thousandth.
+    """
+    signal = _mirrored(lead.astype(np.float64), rate)
+    if signal is None:
+        return np.zeros(0)
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            peaks = _peaks(neurokit2.ecg_clean(signal, sampling_rate=_RATE)) / _RATE - _PAD
+    except Exception:  # neurokit2 raises many kinds where a signal is no ECG
+        return np.zeros(0)
+    found: Array = peaks[(peaks >= 0) & (peaks < len(lead) / rate)]
+    return found
+
+
+def _mirrored(lead: Array, rate: float) -> Array | None:
+    """A lead of swing 1 at 250 Hz between its mirror images; None where it has no swing."""
+    swing = float(np.ptp(lead))
+    if not np.isfinite(swing) or swing < 1e-6:
+        return None
+    step = Fraction(_RATE / rate).limit_denominator(1000)
+    padded = np.pad(lead / swing, round(_PAD * rate), mode="reflect")
+    signal: Array = resample_poly(padded, step.numerator, step.denominator, padtype="line")
+    return signal
+
+
 def _nothing(failed: bool) -> Delineation:
     return Delineation(np.zeros(0), np.zeros((0, len(INTERVALS))), np.zeros((0, len(AMPLITUDES))),
                        failed)
@@ -99,10 +127,7 @@ def _nothing(failed: bool) -> Delineation:
 def _run(signal: Array) -> tuple[Array, dict[str, Array]]:
     """R peaks, and for each its waves, in s from the end of the mirrored start."""
     clean = neurokit2.ecg_clean(signal, sampling_rate=_RATE)
-    found = neurokit2.ecg_findpeaks(clean, sampling_rate=_RATE, method="kalidas2017")
-    peaks = _summits(clean, np.asarray(found["ECG_R_Peaks"], dtype=np.int64))
-    edge = round(_SETTLED * _RATE)
-    peaks = peaks[(peaks > edge) & (peaks < len(signal) - edge)]
+    peaks = _peaks(clean)
     if len(peaks) < 2:  # neurokit2 needs an RR interval; a window of one beat has its mirror image
         peaks = peaks[:0]
     waves = {name: np.zeros(0) for name in _WAVES}
@@ -114,6 +139,14 @@ def _run(signal: Array) -> tuple[Array, dict[str, Array]]:
         raise ValueError(f"neurokit2 delineated other beats than the {len(peaks)} it was given")
     waves["on"], waves["off"] = qrs_bounds(signal, peaks) / _RATE - _PAD
     return peaks / _RATE - _PAD, waves
+
+
+def _peaks(clean: Array) -> NDArray[np.int64]:
+    """Samples of the R peaks of a filtered signal, but for those where a detector settles."""
+    found = neurokit2.ecg_findpeaks(clean, sampling_rate=_RATE, method="kalidas2017")
+    peaks = _summits(clean, np.asarray(found["ECG_R_Peaks"], dtype=np.int64))
+    edge = round(_SETTLED * _RATE)
+    return peaks[(peaks > edge) & (peaks < len(clean) - edge)]
 
 
 def _summits(signal: Array, peaks: NDArray[np.int64]) -> NDArray[np.int64]:

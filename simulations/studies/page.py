@@ -64,8 +64,8 @@ def _scatter(results: dict[str, Any]) -> str:
     for number, (name, (auroc, reid)) in enumerate(points.items()):
         if auroc is None or auroc["value"] is None:
             continue  # aggregates have no waveform to diagnose
-        colour, mark = _COLOURS(max(0, number - 1) % 10), "os^Dv"[number % 5]
-        colour = CLEAN if name == "clean" else colour
+        mark = "os^Dv"[number % 5]
+        colour: Any = CLEAN if name == "clean" else _COLOURS((number - 1) % 10)
         axes.plot(auroc["value"], reid["value"], mark, color=colour, label=name, ms=7)
         axes.hlines(reid["value"], auroc["low"], auroc["high"], color=colour, lw=0.7, alpha=0.5)
         axes.vlines(auroc["value"], reid["low"], reid["high"], color=colour, lw=0.7, alpha=0.5)

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from common.anonymizers.beat_classifier import NORMAL, VENTRICULAR
 from common.anonymizers.beat_cutting import BEFORE, mean_beat, placed, since_r, spline
-from common.anonymizers.beat_finding import NORMAL, VENTRICULAR
 from common.anonymizers.rhythm import Rhythm
 
 

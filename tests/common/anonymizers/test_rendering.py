@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from common.anonymizers.beat_classifier import NORMAL
 from common.anonymizers.beat_cutting import since_r
-from common.anonymizers.beat_finding import NORMAL
 from common.anonymizers.rendering import Levels, learn_levels, render
 from common.anonymizers.rhythm import Rhythm
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from common.anonymizers.beat_finding import NORMAL, SUPRAVENTRICULAR, VENTRICULAR
+from common.anonymizers.beat_classifier import NORMAL, SUPRAVENTRICULAR, VENTRICULAR
 from common.anonymizers.beat_shapes import without_p
 from common.anonymizers.contract import Effort
 from common.anonymizers.rhythm import Rhythm, another_rate, rhythm_of

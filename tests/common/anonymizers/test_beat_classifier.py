@@ -7,17 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from common.anonymizers.beat_finding import (
+from common.anonymizers.beat_classifier import (
     NORMAL,
     SUPRAVENTRICULAR,
     VENTRICULAR,
     BeatClassifier,
     features,
-    find_beats,
     irregular,
     premature,
 )
 from common.ecg.beats import no_beats
+from common.ecg.delineation import r_peaks
 
 
 def test_the_detector_against_annotations(hospital):
@@ -25,16 +25,16 @@ def test_the_detector_against_annotations(hospital):
     hits, annotated, found = 0, 0, 0
     for i in range(0, len(data), 4):
         truth = data.beats.of(i)[0]
-        peaks = find_beats(data.x[i, 0], data.rate)
+        peaks = r_peaks(data.x[i, 0], data.rate)
         hits += sum(np.abs(peaks - t).min() < 0.08 for t in truth if len(peaks))
         annotated, found = annotated + len(truth), found + len(peaks)
     assert hits / annotated > 0.95 and hits / found > 0.95
 
 
 def test_the_detector_takes_what_is_no_heart():
-    assert len(find_beats(np.zeros(800, dtype=np.float32), 100.0)) == 0
+    assert len(r_peaks(np.zeros(800, dtype=np.float32), 100.0)) == 0
     noise = np.random.default_rng(0).random(800, dtype=np.float32)
-    assert (np.diff(find_beats(noise, 100.0)) > 0).all()
+    assert (np.diff(r_peaks(noise, 100.0)) > 0).all()
 
 
 def test_the_classifier_finds_ectopic_beats_of_windows_it_has_not_seen(hospital):

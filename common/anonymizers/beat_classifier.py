@@ -1,8 +1,7 @@
-"""Beats of windows that nobody annotated: a well-kept detector, and a beat classifier of ours."""
+"""Classes of beats that nobody annotated: a beat classifier of ours, and a simple rule."""
 
 from __future__ import annotations
 
-import neurokit2
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -15,25 +14,8 @@ Ints = NDArray[np.int64]
 
 NORMAL, SUPRAVENTRICULAR, VENTRICULAR = (list(BEAT_CLASSES).index(name) for name in "NSV")
 _IRREGULAR = 0.12  # RMSSD over mean RR: above it, without ectopy, a rhythm is taken for AFIB
-_MIRROR = 2.0  # s: the detector needs a running start and misses beats at the ends without one
 _QRS = 0.10  # s on either side of R
 _WINDOWS = 60  # of a patient that the classifier learns from: more of the same adds little
-
-
-def find_beats(lead: NDArray[np.float32], rate: float) -> Array:
-    """R peaks of one lead [L], s, on the window mirrored at both ends.
-
-    Source: Rodrigues et al. (2021), adaptive thresholds, in NeuroKit2 (Makowski et al., 2021): of
-    its detectors and wfdb's, the one that found most of mitdb's beats in windows of 8 s.
-    """
-    if not np.ptp(lead) > 0:
-        return np.zeros(0)
-    edge = min(len(lead) - 1, round(_MIRROR * rate))
-    x = np.pad(np.asarray(lead, dtype=np.float64), edge, "reflect")
-    clean = neurokit2.ecg_clean(x, sampling_rate=round(rate), method="neurokit")
-    found = neurokit2.ecg_findpeaks(clean, sampling_rate=round(rate), method="rodrigues2021")
-    peaks = np.asarray(found["ECG_R_Peaks"], dtype=np.float64) - edge
-    return np.unique(peaks[(peaks >= 0) & (peaks < len(lead))]) / rate
 
 
 def premature(time: Array) -> Ints:
