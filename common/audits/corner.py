@@ -40,17 +40,19 @@ def corner_distance(clean: Point, released: Point, chance: Mapping[str, float]) 
 def symmetric_corner_distance(clean: Point, released: Point, chance: Mapping[str, float]) -> float:
     """d_sym: as d, with sex as |accuracy - 1/2| / |clean - 1/2|, as a flipped attacker is one."""
     shared = 2 * _leak(clean, released, chance, ("reid", "age"))
-    sex = abs(released.sex - 0.5) / max(abs(clean.sex - 0.5), 1e-9)
+    sex = _share(abs(clean.sex - 0.5), abs(released.sex - 0.5))
     return (shared + sex) / 3 + _rest(clean, released)
 
 
 def _leak(clean: Point, released: Point, chance: Mapping[str, float],
           what: tuple[str, ...]) -> float:
-    total = 0.0
-    for name in what:
-        before, after = float(getattr(clean, name)), float(getattr(released, name))
-        total += max(0.0, after - chance[name]) / max(before - chance[name], 1e-9)
-    return total / len(what)
+    return sum(_share(getattr(clean, name) - chance[name], getattr(released, name) - chance[name])
+               for name in what) / len(what)
+
+
+def _share(before: float, after: float) -> float:
+    """What is left of an attacker's advantage over chance; nothing of one that had none."""
+    return max(0.0, after) / before if before > 0 else 0.0
 
 
 def _rest(clean: Point, released: Point) -> float:

@@ -35,3 +35,9 @@ def test_the_corner_itself() -> None:
     ideal = Point(1 / 186, 0.5, 0.2, 0.99, 0.0)
     assert corner_distance(CLEAN, ideal, CHANCE) == 0.0
     assert symmetric_corner_distance(CLEAN, ideal, CHANCE) == 0.0
+
+
+def test_an_attacker_without_an_advantage_takes_no_part() -> None:
+    blind = Point(CLEAN.reid, 0.5, CLEAN.age, CLEAN.arrhythmia, 0.0)
+    some = Point(CLEAN.reid, 0.6, CLEAN.age, CLEAN.arrhythmia, 0.0)
+    assert symmetric_corner_distance(blind, some, CHANCE) == pytest.approx(2 / 3)
