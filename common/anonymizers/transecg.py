@@ -13,7 +13,7 @@ noise. REAN leaves open, and here is chosen:
   highest" may also be read as every QRS and P-R, which is `share` 1.
 - Noise: REAN's PRD, 14.8 % against the 24.0 % of the same noise on everything, is what one scale on
   .38 of all samples gives: about all segments at 88 beats/min. `scale` and `share` are searched.
-- R peaks: annotations where the window has any, else `r_peaks`.
+- R peaks: annotations where the window has any, else a detector's.
 
 On synthetic patients (its test) it costs a good frozen diagnosis as much AUROC as Gaussian noise of
 the same PRD, 45 %, and hides the patient less.
@@ -22,48 +22,21 @@ the same PRD, 45 %, and hides the patient less.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.ndimage import uniform_filter1d
-from scipy.signal import butter, find_peaks, sosfiltfilt
 from torch import Tensor, nn
 
 from common.anonymizers.contract import Effort, Floats, Frozen, Labelled, Range
+from common.ecg.delineation import r_peaks
 from common.models.classifier import Classifier
 from common.models.ecg_vit import ECGViT
 
 PR = (-0.20, -0.05)  # s from the R peak: P wave and P-R segment
 QRS = (-0.05, 0.06)
 BATCH = 64  # windows whose attention maps are held at once
-
-
-def r_peaks(window: Floats, rate: float) -> NDArray[np.int64]:
-    """Samples of the R peaks, rising; empty where nothing stands out, as in a flat window.
-
-    Band-passed energy (after Pan & Tompkins, IEEE Trans. Biomed. Eng., 1985), whose peaks must be
-    a fifth of the window's high ones and several times its median: one threshold per window, as
-    8 s are too short to adapt. On mitdb's first lead it finds .979 of the annotated beats within
-    75 ms, and .982 of what it finds is one; white noise yields .3 to .6 beats a window.
-
-    Args:
-        window: [leads, L] in [0, 1]; the leads' energies are added.
-        rate: Hz.
-    """
-    # 5 to 20 Hz holds most of a QRS and little of P, T and baseline.
-    sos = butter(2, (5, min(20, 0.45 * rate)), "bandpass", fs=rate, output="sos")
-    band: NDArray[Any] = (sosfiltfilt(sos, window.astype(np.float64), axis=1) ** 2).sum(0)  # [L]
-    energy = uniform_filter1d(band, max(1, round(0.1 * rate)))
-    # Filtered white noise seldom passes 6 times its median; 1e-8 is far below any heartbeat.
-    height = max(0.2 * np.quantile(energy, 0.97), 6 * np.median(energy), 1e-8)
-    found, _ = find_peaks(energy, height=height, distance=max(1, round(0.25 * rate)))
-    reach = round(0.06 * rate)
-    low = np.maximum(found - reach, 0)
-    peaks = [int(first + band[first : at + reach + 1].argmax())
-             for first, at in zip(low, found, strict=True)]
-    return np.unique(np.array(peaks, dtype=np.int64))
 
 
 def segments(peaks: NDArray[np.int64], rate: float, length: int) -> NDArray[np.int64]:
@@ -144,8 +117,8 @@ class TransECG:
         attention = self.attention(data.x) if len(data) else marked
         for i, row in enumerate(marked):
             times, _ = data.beats.of(i)
-            peaks = (np.rint(times * data.rate).astype(np.int64) if len(times)
-                     else r_peaks(data.x[i], data.rate))
+            times = times if len(times) else r_peaks(data.x[i, 0], data.rate)
+            peaks = np.rint(times * data.rate).astype(np.int64)
             spans = segments(peaks, data.rate, len(row))
             rank = np.argsort([-attention[i, a:b].mean() for a, b in spans], kind="stable")
             for first, end in spans[rank[: int(np.ceil(self.share * len(spans)))]]:
