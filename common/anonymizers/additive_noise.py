@@ -7,6 +7,7 @@ deviation of the latter is sqrt(2) times its scale.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -15,7 +16,7 @@ import numpy as np
 from common.anonymizers.contract import Effort, Floats, Frozen, Labelled, Range
 
 
-class _AdditiveNoise:
+class _AdditiveNoise(ABC):
     """x + noise, without clipping.
 
     Args:
@@ -35,9 +36,9 @@ class _AdditiveNoise:
         """[n, leads, L] with noise; values leave [0, 1]."""
         return data.x + self.noise(np.random.default_rng(seed), data.x.shape)
 
+    @abstractmethod
     def noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
         """Noise of a shape."""
-        raise NotImplementedError
 
 
 class GaussianNoise(_AdditiveNoise):

@@ -3,7 +3,7 @@
 One of two honest extremes that frame the trade-off. Nothing of the waveform is released: every
 beat gets a shape of its AAMI class that is the mean over a group of *other* patients, drawn anew
 for each window. What is left of the patient is the rhythm: beat classes, and RR intervals, whose
-mean is another's with `rate="randomise"`.
+mean is drawn from those of all patients in training with `rate="randomise"`.
 
 Some drawings do not show what they stand for, such as a supraventricular beat at a rate at which
 it is no longer early. A panel of networks reads each window, and one that it does not read as the

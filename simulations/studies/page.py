@@ -81,10 +81,13 @@ def _waves(folder: Path, results: dict[str, Any]) -> str:
     bundles = load_bundles(folder / "bundles")
     test = bundles.rows("test")
     classes = decided(bundles.allowed[test])
-    chosen = [(c, test[np.flatnonzero(classes == c)[0]]) for c in range(len(ARRHYTHMIA_CLASSES))
-              if np.any(classes == c)]
     files = {name: folder / "methods" / name / "released.npy" for name in results["methods"]}
     released = {name: np.load(file, mmap_mode="r") for name, file in files.items() if file.exists()}
+    released = {name: found for name, found in released.items() if found.ndim == 3}  # waveforms
+    for found in released.values():  # REACT releases some windows only
+        classes = np.where(np.isnan(found[test, 0, 0]), -1, classes)
+    chosen = [(c, test[np.flatnonzero(classes == c)[0]]) for c in range(len(ARRHYTHMIA_CLASSES))
+              if np.any(classes == c)]
     names = ["clean", *released]
     figure = Figure(figsize=(10, 1.1 * len(names) * max(1, len(chosen)) / 2), layout="constrained")
     grid = figure.subplots(len(names), max(1, len(chosen)), squeeze=False, sharex=True)

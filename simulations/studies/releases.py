@@ -105,6 +105,7 @@ def make_release(bench: Bench, name: str, budget: Budget, data: Path,
     file = folder / "release.json"
     if not file.exists():
         make = partial(_from_run, data=data) if name in TRAINED else partial(_fit, budget=budget)
+        (folder / "released.npy").unlink(missing_ok=True)  # of a call that ended before its record
         released, how = make(bench, name, folder, progress=progress)
         keep_array(folder / "released.npy", lambda: released)
         write_json(file, how)

@@ -58,7 +58,7 @@ def classes(results: dict[str, Any], on: str) -> list[list[str]]:
 
 
 def beats(results: dict[str, Any]) -> list[list[str]]:
-    """What a delineator finds in each release; the first row is its own strength on clean."""
+    """What a delineator finds in each release, beside what it finds in clean windows."""
     trees = {name: row["beats"] for name, row in results["methods"].items() if "beats" in row}
     lines = []
     for name, tree in trees.items():
