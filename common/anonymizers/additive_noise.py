@@ -29,7 +29,7 @@ class _AdditiveNoise(ABC):
     def __init__(self, scale: float = 0.12) -> None:
         self.scale = scale
 
-    def fit(self, train: Labelled, frozen: Frozen, effort: Effort) -> None:
+    def fit(self, train: Labelled, frozen: Frozen, effort: Effort) -> None:  # noqa: B027
         """Nothing is learned."""
 
     def anonymize(self, data: Labelled, seed: int = 0) -> Floats:
