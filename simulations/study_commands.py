@@ -21,28 +21,31 @@ if TYPE_CHECKING:
 
 study = typer.Typer(no_args_is_help=True, help="Compare methods on one bench.")
 
-_STEPS = "Optimizer steps of a trial; 0: a third of --fit-steps."
-_FIT_STEPS = ("Optimizer steps of the fit with the settings found; 0: as many as the run trains "
-              "its own REAN.")
+Overrides = Annotated[list[str] | None, typer.Argument(
+    help="Hydra overrides of the pooled run whose networks judge, such as profile=small "
+         "hospitals=[mitdb/hospital.yaml].")]
+Steps = Annotated[int, typer.Option(help="Optimizer steps of a trial; 0: a third of --fit-steps.")]
+FitSteps = Annotated[int, typer.Option(
+    help="Optimizer steps of the fit with the settings found; 0: as many as the run trains its own "
+         "REAN.")]
+RunDir = Annotated[Path | None, typer.Option(
+    help="Folder of the study; default studies/<date-time>. An existing one goes on.")]
+DataDir = Annotated[Path, typer.Option(help="Where prepared windows are kept.")]
 
 
 @study.command()
 def anonymizers(
-    overrides: Annotated[list[str] | None, typer.Argument(
-        help="Hydra overrides of the pooled run whose networks judge, such as profile=small "
-             "hospitals=[mitdb/hospital.yaml].")] = None,
+    overrides: Overrides = None,
     methods: Annotated[str, typer.Option(help="Names with commas; default: all.")] = "",
     trials: Annotated[int, typer.Option(help="Settings that the search tries, the same number "
                                              "for every method; its defaults come first.")] = 10,
     minutes: Annotated[float, typer.Option(help="After which a method's search begins no further "
                                                 "trial; its defaults are always tried; 0: no "
                                                 "limit.")] = 0.0,
-    steps: Annotated[int, typer.Option(help=_STEPS)] = 0,
-    fit_steps: Annotated[int, typer.Option(help=_FIT_STEPS)] = 0,
-    run_dir: Annotated[Path | None, typer.Option(
-        help="Folder of the study; default studies/<date-time>. An existing one goes on.")] = None,
-    data_dir: Annotated[Path, typer.Option(help="Where prepared windows are kept.")]
-    = Path("data"),
+    steps: Steps = 0,
+    fit_steps: FitSteps = 0,
+    run_dir: RunDir = None,
+    data_dir: DataDir = Path("data"),
     as_json: Annotated[bool, typer.Option("--json", help="Print results.json.")] = False,
 ) -> None:
     """Fit, release and attack with every anonymizer: same windows, networks and budget.
@@ -87,8 +90,7 @@ def orthogonality(
     run_dir: Annotated[Path | None, typer.Option(
         help="Folder of the study or of a pooled run; default studies/<date-time>. An existing "
              "one goes on.")] = None,
-    data_dir: Annotated[Path, typer.Option(help="Where prepared windows are kept.")]
-    = Path("data"),
+    data_dir: DataDir = Path("data"),
     as_json: Annotated[bool, typer.Option("--json", help="Print orthogonality.json.")] = False,
 ) -> None:
     """Measure whether privacy and diagnosis pull in different directions, and if it matters.
@@ -122,21 +124,17 @@ def orthogonality(
 
 @study.command()
 def rean(
-    overrides: Annotated[list[str] | None, typer.Argument(
-        help="Hydra overrides of the pooled run whose networks judge, such as profile=small "
-             "hospitals=[mitdb/hospital.yaml].")] = None,
+    overrides: Overrides = None,
     bounds: Annotated[str, typer.Option(help="Amplitude bounds to try, with commas.")]
     = ".02,.04,.08,.16",
     trials: Annotated[int, typer.Option(help="Loss weights that the search tries, for each "
                                              "target.")] = 20,
     minutes: Annotated[float, typer.Option(help="After which a search begins no further trial; "
                                                 "0: no limit.")] = 0.0,
-    steps: Annotated[int, typer.Option(help=_STEPS)] = 0,
-    fit_steps: Annotated[int, typer.Option(help=_FIT_STEPS)] = 0,
-    run_dir: Annotated[Path | None, typer.Option(
-        help="Folder of the study; default studies/<date-time>. An existing one goes on.")] = None,
-    data_dir: Annotated[Path, typer.Option(help="Where prepared windows are kept.")]
-    = Path("data"),
+    steps: Steps = 0,
+    fit_steps: FitSteps = 0,
+    run_dir: RunDir = None,
+    data_dir: DataDir = Path("data"),
     as_json: Annotated[bool, typer.Option("--json", help="Print rean.json.")] = False,
 ) -> None:
     """Choose REAN's bound and weights, take its loss apart, compare what hides an attribute.
