@@ -44,3 +44,10 @@ def test_levels_are_those_of_others(hospital):
     rng = np.random.default_rng(0)
     assert not any(marked.draw(2, rng).any() for _ in range(50))
     assert any(marked.draw(1, rng).any() for _ in range(50))
+
+
+def test_a_disturbance_is_never_the_patients_own():
+    levels = Levels(np.array([[0.1, 0.1], [0.2, 0.2], [0.3, 0.3]]), np.array([0, 1, 1]))
+    generator = np.random.default_rng(0)
+    assert {float(levels.draw(1, generator)[0]) for _ in range(30)} == {0.1}
+    assert {float(levels.draw(0, generator)[0]) for _ in range(30)} == {0.2, 0.3}
