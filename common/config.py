@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from common.errors import InputError
-from common.protocol import STAGES, Stage
+from common.protocol import ATTACKS, STAGES, Stage
 from common.scenarios import scenario_of
 
 
@@ -132,11 +132,14 @@ class Audit:
     lr: float = 4e-3
     width: int = 8  # of the auditor's networks
     examples: bool = False  # print waveforms of real patients in the report
+    attacks: list[str] = field(default_factory=lambda: ["identification", "membership"])
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "width"):
             _check(f"audit.{name}", getattr(self, name), getattr(self, name) >= 1, ">= 1")
         _check("audit.lr", self.lr, 0 < self.lr < 1, "(0, 1)")
+        _check("audit.attacks", self.attacks, set(self.attacks) <= set(ATTACKS),
+               f"any of {', '.join(ATTACKS)}")
 
 
 @dataclass(frozen=True)

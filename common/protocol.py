@@ -37,3 +37,6 @@ ERRORS: Final = {
     "settings": "it refused the settings it was sent",
     "internal": "it failed; the reason is in the hospital's own log",
 }
+
+# What an audit may do beside its first table, in this order; `audit.attacks` chooses.
+ATTACKS: Final = ("identification", "membership")

@@ -1,64 +1,53 @@
 """Step 6: the server attacks the release, as hard as a determined recipient could.
 
 The auditor's own attackers lead; the frozen networks that were the training signal are a second,
-weaker row ("training_signal"), since the anonymizer was trained against exactly them.
+weaker row ("training_signal"), since the anonymizer was trained against exactly them. What is
+always done is here; the attacks that `audit.attacks` names have a file each in server/attacks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import nn
 
 from common.audits.attributes import attribute
-from common.audits.membership import loss_gap
-from common.audits.reidentification import closed_set, identification_rate, protocols
+from common.audits.reidentification import closed_set
 from common.audits.utility import diagnosis, prd
 from common.config import Settings
-from common.protocol import ARRHYTHMIA_CLASSES
-from common.results import SCHEMA_VERSION, Estimate
+from common.results import SCHEMA_VERSION, Estimate, read_json, write_json
 from common.scenarios import scenario_of
-from common.training import allowed_loss, predict
-from server.attackers import Attacker, Windows, train_attacker, train_diagnosis
+from common.training import predict
+from server.attackers import Attacker, Windows
+from server.attacks import identification, membership
+from server.attacks.case import Case, classified
 from server.bundles import Bundles
 from server.learned import not_learned
 
+# Of `common.protocol.ATTACKS`; each answers with one tree, kept as <name>.json.
+ATTACKS: dict[str, Callable[[Case], dict[str, Any]]] = {
+    "identification": identification.attack,
+    "membership": membership.attack,
+}
 
-def audit(bundles: Bundles, settings: Settings, folder: Path,
-          progress: Callable[[str], None]) -> dict[str, Any]:
-    """All attacks; the metrics.json tree without timing and curves.
 
-    Args:
-        bundles: what the hospitals exported.
-        settings: of the run.
-        folder: where the auditor keeps its networks, so that an interrupted audit goes on.
-        progress: told what is done next.
-    """
-    progress("training an attacker on clean windows")
-    attacker = train_attacker(bundles, bundles.clean, settings,
-                              folder / "clean.safetensors")
-    progress("retraining an attacker on released windows")
-    retrained = train_attacker(bundles, bundles.released, settings,
-                               folder / "retrained.safetensors", start=attacker)
-    progress("training an independent diagnosis network")
-    independent = train_diagnosis(bundles, bundles.clean, settings,
-                                  folder / "independent.safetensors")
-    progress("attacking")
-    clean = _row(bundles, "clean", attacker, independent)
+def audit(case: Case) -> dict[str, Any]:
+    """All attacks; the metrics.json tree without timing and curves."""
+    bundles, settings = case.bundles, case.settings
+    case.folder.mkdir(parents=True, exist_ok=True)
+    clean = _row(bundles, "clean", case.attacker, case.independent)
+    retrained = classified(bundles, case.retrained, bundles.released)
     return {
         "schema_version": SCHEMA_VERSION,
         "clean": clean,
         "anonymizers": {"rean": {
-            **_row(bundles, "released", attacker, independent),
-            "retrained": {"100": {"resnet1d": _attack(bundles, retrained, bundles.released)}},
+            **_row(bundles, "released", case.attacker, case.independent),
+            "retrained": {"100": {"resnet1d": retrained}},
             **_cost(bundles, settings)}},
-        "identification": _identification(bundles, attacker, retrained),
-        "membership": {"diagnosis": _membership(bundles)},
+        **{name: attacked(case, name) for name in settings.audit.attacks},
         "privacy": {info["site"]: info["privacy"] for info in bundles.info},
         "data": {info["site"]: info["data"] for info in bundles.info},
         "warnings": not_learned(
@@ -71,12 +60,22 @@ def audit(bundles: Bundles, settings: Settings, folder: Path,
     }
 
 
+def attacked(case: Case, name: str) -> dict[str, Any]:
+    """What an attack found, now or in a call that was interrupted later."""
+    kept = case.folder / f"{name}.json"
+    if not kept.exists():
+        case.progress(f"attack: {name}")
+        write_json(kept, ATTACKS[name](case))
+    found: dict[str, Any] = read_json(kept)
+    return found
+
+
 def _row(bundles: Bundles, version: str, attacker: Attacker,
          independent: nn.Module) -> dict[str, Any]:
     """Leakage and utility of one version of the windows, clean or released."""
     windows = bundles.clean if version == "clean" else bundles.released
     return {
-        **_attack(bundles, attacker, windows),
+        **classified(bundles, attacker, windows),
         **_utility(bundles, version, windows, independent, reserved=False),
         "reserved": _utility(bundles, version, windows, independent, reserved=True),
         "training_signal": _training_signal(bundles, version),
@@ -88,20 +87,6 @@ def _cost(bundles: Bundles, settings: Settings) -> dict[str, float]:
     passes = settings.anonymizer.rounds * settings.anonymizer.epochs
     return {"windows_seen": passes * int(np.sum((bundles.part == 0) & ~bundles.reserved)),
             "ms_per_window": float(np.mean([info["ms_per_window"] for info in bundles.info]))}
-
-
-def _attack(bundles: Bundles, attacker: Attacker, windows: Windows) -> dict[str, Estimate]:
-    """ReID, sex and age on the test part; ReID also on patients that no training saw."""
-    test = bundles.rows("test")
-    answers, patient = attacker.answers(windows[test]), bundles.patient[test]
-    reserved = bundles.reserved[test]
-    return {
-        "reid": closed_set(answers["reid"], patient, patient),
-        "reid_reserved": closed_set(answers["reid"][reserved], patient[reserved],
-                                    patient[reserved]),
-        "sex": attribute(answers["sex"], bundles.sex[test], patient),
-        "age": attribute(answers["age"], bundles.age[test], patient),
-    }
 
 
 def _frozen(bundles: Bundles, stage: str, version: str) -> NDArray[np.float64]:
@@ -141,30 +126,3 @@ def _training_signal(bundles: Bundles, version: str) -> dict[str, Estimate]:
         "age": attribute(_frozen(bundles, "age", version)[test], bundles.age[test],
                          bundles.patient[test]),
     }
-
-
-def _identification(bundles: Bundles, attacker: Attacker, retrained: Attacker) -> dict[str, Any]:
-    """Nearest enrolled window: clean probes, released probes, and released against released."""
-    pairs = {"clean": (attacker, bundles.clean, bundles.clean),
-             "rean": (attacker, bundles.clean, bundles.released),
-             "rean_retrained": (retrained, bundles.released, bundles.released)}
-    found = protocols(bundles.patient, bundles.record, bundles.start, bundles.rows("train"),
-                      bundles.rows("test"))
-    return {
-        protocol: {
-            name: identification_rate(network.embed(enrolled[gallery]), bundles.patient[gallery],
-                                      network.embed(probes[probe]), bundles.patient[probe])
-            for name, (network, enrolled, probes) in pairs.items()}
-        for protocol, (gallery, probe) in found.items()}
-
-
-def _membership(bundles: Bundles) -> dict[str, Any]:
-    """Loss gap of the diagnosis model, which leaves the hospital, per hospital."""
-    loss = allowed_loss(torch.from_numpy(_frozen(bundles, "diagnosis", "clean")),
-                        torch.from_numpy(bundles.allowed.astype(np.int64))).numpy()
-    informative = bundles.allowed != (1 << len(ARRHYTHMIA_CLASSES)) - 1
-    result = {}
-    for number, info in enumerate(bundles.info):
-        rows = np.flatnonzero((bundles.hospital == number) & (bundles.part == 0) & informative)
-        result[info["site"]] = loss_gap(loss[rows], ~bundles.reserved[rows], bundles.patient[rows])
-    return result

@@ -20,6 +20,7 @@ from common.ecg.synthetic import CohortSettings, write_consortium
 from common.ecg.windows import Store, pool, prepare
 from common.errors import InputError
 from common.results import write_json
+from server.attacks.case import Case
 from server.auditor import audit
 from server.bundles import load_bundles
 from server.report.page import write_report
@@ -91,8 +92,8 @@ def run(folder: Path, settings: Settings, data: Path, progress: Progress) -> dic
     trained = time.perf_counter()
     # 6. Audit.
     bundles = load_bundles(folder / "bundles")
-    metrics = audit(bundles, settings, folder / "audit",
-                    lambda what: progress(f"audit: {what}", 0, 0))
+    metrics = audit(Case(bundles, settings, folder / "audit",
+                         lambda what: progress(f"audit: {what}", 0, 0), folder / "models"))
     metrics["skipped"] = skipped + [line for flow in workflows for line in flow.journal.lines()]
     metrics["curves"] = {f"{'' if len(groups) == 1 else group[0].name + ' '}{stage}": losses
                          for group, flow in zip(groups, workflows, strict=True)

@@ -9,6 +9,7 @@ from typing import Any
 import jinja2
 import yaml
 
+from common.protocol import ATTACKS
 from common.results import read_json
 from server.bundles import load_bundles
 from server.overrides import compose_settings
@@ -30,7 +31,7 @@ def write_report(folder: Path, examples: bool) -> Path:
                                  metrics["config"]["profile"]["sampling_rate"])
     return render(
         "page.html", folder / "report.html",
-        metrics=metrics, header=HEADER, rows=result_rows(metrics),
+        metrics=metrics, attacks=ATTACKS, header=HEADER, rows=result_rows(metrics),
         accounts=accounts(metrics), cell=cell, prose=prose,
         trade_off=figures.trade_off(metrics), curves=figures.curves(metrics), waves=waves,
         config=yaml.safe_dump(metrics["config"], sort_keys=False), command=_command(metrics))
