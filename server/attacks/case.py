@@ -1,4 +1,4 @@
-"""What every attack is given: the evidence, the settings, and networks that several attacks share."""
+"""What every attack is given: evidence, settings, and networks that several attacks share."""
 
 from __future__ import annotations
 
