@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from common.errors import InputError
-from common.protocol import ATTACKS, STAGES, Stage
+from common.protocol import ATTACKS, ENCODERS, STAGES, Stage
 from common.scenarios import scenario_of
 
 
@@ -133,6 +133,7 @@ class Audit:
     width: int = 8  # of the auditor's networks
     examples: bool = False  # print waveforms of real patients in the report
     attacks: list[str] = field(default_factory=lambda: ["identification", "membership"])
+    encoders: list[str] = field(default_factory=lambda: ["classifier"])  # of identification
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "width"):
@@ -140,6 +141,8 @@ class Audit:
         _check("audit.lr", self.lr, 0 < self.lr < 1, "(0, 1)")
         _check("audit.attacks", self.attacks, set(self.attacks) <= set(ATTACKS),
                f"any of {', '.join(ATTACKS)}")
+        _check("audit.encoders", self.encoders, set(self.encoders) <= set(ENCODERS),
+               f"any of {', '.join(ENCODERS)}")
 
 
 @dataclass(frozen=True)

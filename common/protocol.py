@@ -39,4 +39,5 @@ ERRORS: Final = {
 }
 
 # What an audit may do beside its first table, in this order; `audit.attacks` chooses.
-ATTACKS: Final = ("identification", "membership")
+ATTACKS: Final = ("retraining", "identification", "recording", "membership")
+ENCODERS: Final = ("classifier", "metric", "fiducial")  # windows -> embeddings, of identification

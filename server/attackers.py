@@ -69,9 +69,9 @@ class Attacker(nn.Module):
         return predict(self.classifier.backbone, windows).numpy()
 
 
-def _fit(network: nn.Module, settings: Settings, kept: Path, n: int, steps: int,
-         fetch: Callable[[NDArray[np.int64]], dict[str, Tensor]],
-         loss: Callable[[nn.Module, dict[str, Tensor]], Tensor]) -> None:
+def fit_kept(network: nn.Module, settings: Settings, kept: Path, n: int, steps: int,
+             fetch: Callable[[NDArray[np.int64]], dict[str, Tensor]],
+             loss: Callable[[nn.Module, dict[str, Tensor]], Tensor]) -> None:
     """Train, or load what an interrupted audit has trained."""
     if kept.exists():
         network.load_state_dict(load_state(kept))
@@ -87,9 +87,16 @@ def _fit(network: nn.Module, settings: Settings, kept: Path, n: int, steps: int,
     save_state(kept, network.state_dict(), {"network": kept.stem})
 
 
+def present(windows: Windows, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Those of the rows whose window is there, and not NaN."""
+    return rows[~np.isnan(windows[rows, 0, 0])]
+
+
 def train_attacker(bundles: Bundles, windows: Windows, settings: Settings, kept: Path,
                    start: Attacker | None = None, architecture: str = "resnet1d") -> Attacker:
     """Train on the training part of `windows`: clean, or released for the retrained attacker.
+
+    Windows that are NaN were not released.
 
     Args:
         bundles: labels and parts of the windows.
@@ -99,7 +106,7 @@ def train_attacker(bundles: Bundles, windows: Windows, settings: Settings, kept:
         start: an attacker to go on from: who retrains on releases also knows clean recordings.
         architecture: of `ARCHITECTURES`; that of `start`, where there is one.
     """
-    rows, device = bundles.rows("train"), device_of(settings.device)
+    rows, device = present(windows, bundles.rows("train")), device_of(settings.device)
     torch.manual_seed(seed_from(settings, "auditor", kept.stem, "weights"))
     attacker = Attacker(settings.audit.width, windows.shape[1], int(bundles.patient.max()) + 1,
                         architecture)
@@ -121,7 +128,7 @@ def train_attacker(bundles: Bundles, windows: Windows, settings: Settings, kept:
     steps = settings.audit.steps
     if start:  # half as many again on top of the clean attacker's
         steps = max(1, steps // 2)
-    _fit(attacker, settings, kept, len(rows), steps, fetch, loss)
+    fit_kept(attacker, settings, kept, len(rows), steps, fetch, loss)
     return attacker
 
 
@@ -136,7 +143,7 @@ def train_diagnosis(bundles: Bundles, windows: Windows, settings: Settings, kept
         kept: file of the trained weights; its name seeds the training.
         architecture: of `ARCHITECTURES`.
     """
-    rows, device = bundles.rows("train"), device_of(settings.device)
+    rows, device = present(windows, bundles.rows("train")), device_of(settings.device)
     rows = rows[bundles.allowed[rows] != (1 << len(ARRHYTHMIA_CLASSES)) - 1]
     torch.manual_seed(seed_from(settings, "auditor", kept.stem, "weights"))
     backbone = ARCHITECTURES[architecture](settings.audit.width, windows.shape[1])
@@ -146,6 +153,6 @@ def train_diagnosis(bundles: Bundles, windows: Windows, settings: Settings, kept
         return {"x": torch.from_numpy(np.array(windows[rows[i]])).to(device),
                 "allowed": torch.from_numpy(bundles.allowed[rows[i]].astype(np.int64)).to(device)}
 
-    _fit(network, settings, kept, len(rows), settings.audit.steps, fetch,
+    fit_kept(network, settings, kept, len(rows), settings.audit.steps, fetch,
          lambda net, b: allowed_loss(net(b["x"]), b["allowed"]))
     return network

@@ -28,6 +28,8 @@ class Bundles:
         reserved: [n].
         frozen: per stage and version, one score matrix a hospital (identity heads differ in size).
         info: bundle.json of each hospital.
+        day: of each window's record, days from any origin, [n], -1 where unknown; None in a run:
+            hospitals export no dates.
     """
 
     clean: NDArray[np.float32]
@@ -44,10 +46,16 @@ class Bundles:
     reserved: NDArray[np.bool_]
     frozen: dict[str, list[NDArray[np.float32]]]
     info: list[dict[str, Any]]
+    day: Ints | None = None
 
     def rows(self, part: str) -> Ints:
         """Rows of a temporal part, all patients."""
         return np.flatnonzero(self.part == PARTS.index(part))
+
+    def released_rows(self, part: str) -> Ints:
+        """Rows of a temporal part that were released: all in a run, perhaps fewer in a folder."""
+        rows = self.rows(part)
+        return rows[~np.isnan(self.released[rows, 0, 0])]
 
 
 def load_bundles(folder: Path) -> Bundles:

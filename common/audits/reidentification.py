@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
+from common.audits.matching import Matches
 from common.results import Estimate, mean_estimate
 
 Ints = NDArray[np.int64]
 SESSION_GAP = 256.0  # s between starts: four minutes between windows of up to 16 s
+_GAPS = (("same day", 0.0), ("1-30 days", 30.0), ("over 30 days", np.inf))
 
 
 def closed_set(scores: NDArray[np.float64], identity: Ints, patient: Ints) -> Estimate:
@@ -28,12 +31,14 @@ def closed_set(scores: NDArray[np.float64], identity: Ints, patient: Ints) -> Es
     return mean_estimate(hit, patient[known], chance=1 / scores.shape[1])
 
 
-def protocols(patient: Ints, record: Ints, start: NDArray[np.float64], gallery: Ints,
-              probe: Ints) -> dict[str, tuple[Ints, Ints]]:
-    """Gallery and probe rows of each protocol that the recordings allow.
+def protocols(patient: Ints, record: Ints, start: NDArray[np.float64], gallery: Ints, probe: Ints,
+              day: Ints | None = None) -> dict[str, tuple[Ints, Ints]]:
+    """Gallery and probe rows of each protocol that the recordings allow, the easiest first.
 
-    "different records" takes the probes whose record has no gallery window. Patients without any
-    are probed in the "same session", at least four minutes after their last gallery window.
+    Probes whose record has no gallery window are of "different records", or, where days are known,
+    of the "same day", "1-30 days" or "over 30 days" after the patient's last enrolled record.
+    Patients without any are probed in the "same session", at least four minutes after their last
+    gallery window.
 
     Args:
         patient: of each window, [n].
@@ -41,6 +46,7 @@ def protocols(patient: Ints, record: Ints, start: NDArray[np.float64], gallery: 
         start: of each window in its record, s, [n].
         gallery: rows that may be enrolled.
         probe: rows that may be probes.
+        day: of each window's record, in days from any origin, [n]; -1 where unknown.
     """
     enrolled = set(zip(patient[gallery], record[gallery], strict=True))
     other = np.array([key not in enrolled
@@ -53,27 +59,69 @@ def protocols(patient: Ints, record: Ints, start: NDArray[np.float64], gallery: 
     # Enrolment stops early enough that no probe is near: cut the gallery, not the probes.
     far = np.array([start[row] <= first.get((int(patient[row]), int(record[row])), np.inf)
                     - SESSION_GAP for row in gallery], dtype=bool)
-    found = {"different records": (gallery, probe[other]),
-             "same session": (gallery[far], probe[single])}
+    apart = _days_apart(patient, day, gallery, probe[other])
+    found = {"same session": (gallery[far], probe[single]),
+             **{name: (gallery, probe[other][apart == name])
+                for name in (*(name for name, _ in _GAPS), "different records")}}
     return {name: rows for name, rows in found.items() if len(rows[1])}
 
 
-def identification_rate(gallery: NDArray[np.float32], gallery_patient: Ints,
-                        probe: NDArray[np.float32], probe_patient: Ints) -> Estimate:
-    """Top-1 rate by cosine similarity; probes of patients who are not enrolled take no part.
+def _days_apart(patient: Ints, day: Ints | None, gallery: Ints, probe: Ints) -> NDArray[np.str_]:
+    """How long after the patient's last enrolled day each probe is: a name of `_GAPS`, [n]."""
+    names = np.full(len(probe), "different records", dtype="<U17")
+    if day is None:
+        return names
+    known = gallery[day[gallery] >= 0]
+    last = np.full(int(patient.max(initial=0)) + 1, -1)
+    np.maximum.at(last, patient[known], day[known])
+    gap = np.abs(day[probe] - last[patient[probe]])
+    dated = (day[probe] >= 0) & (last[patient[probe]] >= 0)
+    for name, most in reversed(_GAPS):
+        names[dated & (gap <= most)] = name
+    return names
+
+
+def identification_rate(matches: Matches, k: int = 1) -> Estimate:
+    """Share of probes whose patient is among the k nearest.
 
     Args:
-        gallery: embeddings [m, d] of enrolled windows.
-        gallery_patient: [m].
-        probe: embeddings [n, d] of released windows.
-        probe_patient: [n].
+        matches: of the probes with the enrolled windows.
+        k: at least 1.
     """
-    enrolled = np.unique(gallery_patient)
-    kept = np.isin(probe_patient, enrolled)
-    if not kept.any():
+    if not len(matches.rank):
         return Estimate(float("nan"), float("nan"), float("nan"), 0, None)
-    a = gallery / (np.linalg.norm(gallery, axis=1, keepdims=True) + 1e-12)
-    b = probe[kept] / (np.linalg.norm(probe[kept], axis=1, keepdims=True) + 1e-12)
-    nearest = gallery_patient[(b @ a.T).argmax(1)]
-    return mean_estimate(nearest == probe_patient[kept], probe_patient[kept],
-                         chance=1 / len(enrolled))
+    return mean_estimate(matches.rank < k, matches.patient,
+                         chance=min(1.0, k / matches.enrolled))
+
+
+def cumulative_match(matches: Matches, most: int = 20) -> list[float]:
+    """Identification rate for k = 1, 2, ... up to `most` or the patients enrolled."""
+    ranks = np.bincount(matches.rank, minlength=most)[: min(most, matches.enrolled)]
+    share: list[float] = (ranks.cumsum() / max(1, len(matches.rank))).tolist()
+    return share
+
+
+def by_gallery_size(matches: Matches) -> dict[int, Estimate]:
+    """Top-1 identification rate in galleries of the own patient and others drawn at random.
+
+    Exact, without drawing: with r of the P - 1 others nearer than the own patient, none of them is
+    among s - 1 drawn with probability C(P - 1 - r, s - 1) / C(P - 1, s - 1).
+
+    Returns:
+        {s: estimate} for s = 2, 5, 10, 20, 50, ... and P.
+    """
+    others, rank = matches.enrolled - 1, matches.rank
+    steps = [2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 50_000, 100_000]
+    found = {}
+    for size in [s for s in steps if s <= others] + [others + 1]:
+        with np.errstate(invalid="ignore"):
+            log = (_log_choose(others - rank, size - 1) - _log_choose(others, size - 1))
+        chance_of_none = np.where(others - rank >= size - 1, np.exp(log), 0.0)
+        found[size] = mean_estimate(chance_of_none, matches.patient, chance=1 / size)
+    return found
+
+
+def _log_choose(n: Ints | int, k: int) -> NDArray[np.float64]:
+    """log C(n, k); of no meaning where n < k."""
+    return np.asarray(gammaln(np.asarray(n) + 1.0) - gammaln(k + 1.0)
+                      - gammaln(np.maximum(np.asarray(n) - k, 0) + 1.0))

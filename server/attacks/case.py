@@ -47,6 +47,15 @@ class Case:
         return train_attacker(self.bundles, self.bundles.clean, self.settings,
                               self.folder / "clean.safetensors")
 
+    def attacker_of(self, architecture: str, seed: int = 0) -> Attacker:
+        """One of another architecture or seed, trained on clean windows."""
+        if (architecture, seed) == ("resnet1d", 0):
+            return self.attacker
+        name = f"clean-{architecture}" + (f"-{seed}" if seed else "")
+        self.progress(f"training an attacker on clean windows: {architecture}, seed {seed}")
+        return train_attacker(self.bundles, self.bundles.clean, self.settings,
+                              self.folder / f"{name}.safetensors", architecture=architecture)
+
     @cached_property
     def retrained(self) -> Attacker:
         """The same, trained on with all released windows."""
@@ -70,9 +79,9 @@ def classified(bundles: Bundles, attacker: Attacker, windows: Windows,
         bundles: labels of the windows.
         attacker: who answers.
         windows: [n, leads, L] in the bundles' order.
-        rows: to answer for; default: the test part.
+        rows: to answer for; default: what was released of the test part.
     """
-    rows = bundles.rows("test") if rows is None else rows
+    rows = bundles.released_rows("test") if rows is None else rows
     answers, patient = attacker.answers(windows[rows]), bundles.patient[rows]
     reserved = np.asarray(bundles.reserved[rows])
     return {

@@ -14,6 +14,7 @@ from common.results import read_json
 from server.bundles import load_bundles
 from server.overrides import compose_settings
 from server.report import figures
+from server.report.attack_figures import pictures
 from server.report.table import HEADER, accounts, cell, prose, result_rows
 
 
@@ -31,7 +32,7 @@ def write_report(folder: Path, examples: bool) -> Path:
                                  metrics["config"]["profile"]["sampling_rate"])
     return render(
         "page.html", folder / "report.html",
-        metrics=metrics, attacks=ATTACKS, header=HEADER, rows=result_rows(metrics),
+        metrics=metrics, attacks=ATTACKS, pictures=pictures(metrics), header=HEADER, rows=result_rows(metrics),
         accounts=accounts(metrics), cell=cell, prose=prose,
         trade_off=figures.trade_off(metrics), curves=figures.curves(metrics), waves=waves,
         config=yaml.safe_dump(metrics["config"], sort_keys=False), command=_command(metrics))

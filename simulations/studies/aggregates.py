@@ -16,15 +16,13 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
-from sklearn.impute import SimpleImputer
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from common.anonymizers.aggregates import NAMES, aggregates
 from common.anonymizers.contract import Floats, Labelled
 from common.audits.attributes import attribute
+from common.audits.fiducial import discriminate
+from common.audits.matching import match
 from common.audits.reidentification import closed_set, identification_rate
 from common.audits.utility import diagnosis
 from common.ecg.labels import decided
@@ -84,7 +82,7 @@ def aggregates_row(bench: Bench, progress: Progress, workers: int = 2) -> dict[s
                                     bundles.rows("validation"), seed_from(bench.settings, name))
         told[name] = {key: target.measure(scores[rows], rows) for key, rows in bench.sets.items()}
     retrained = {key: {name: told[name][key] for name in told} for key in bench.sets}
-    embedded = embed(features, bundles.patient, bundles.rows("train"))
+    embedded = discriminate(features, bundles.patient, bundles.rows("train"))
     missing = {name: mean_estimate(np.isnan(column), bundles.patient)
                for name, column in zip(NAMES, features.T, strict=True)}
     row: dict[str, Any] = {key: {
@@ -152,20 +150,8 @@ def tell(target: Target, features: Floats, train: Indices, validation: Indices,
     return scores, {"name": chosen, "validation": found}
 
 
-def embed(features: Floats, patient: Indices, train: Indices) -> Floats:
-    """Embeddings whose nearest neighbours are alike in person, [n, d].
-
-    NaN becomes the median of the training part beside an indicator; linear discriminants of the
-    training part's patients weigh the rest.
-    """
-    model = make_pipeline(SimpleImputer(strategy="median", add_indicator=True), StandardScaler(),
-                          LinearDiscriminantAnalysis())
-    found: Floats = model.fit(features[train], patient[train]).transform(features)
-    return found.astype(np.float32)
-
-
 def _identification(bundles: Bundles, embedded: Floats, rows: Indices) -> Any:
     """Nearest neighbour among the training part; validation lies between it and the test part."""
     enrolled = bundles.rows("train")
-    return identification_rate(embedded[enrolled], bundles.patient[enrolled], embedded[rows],
-                               bundles.patient[rows])
+    return identification_rate(match(embedded[enrolled], bundles.patient[enrolled], embedded[rows],
+                                     bundles.patient[rows]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from common.ecg.labels import decided
 from common.protocol import ARRHYTHMIA_CLASSES
 from common.results import Estimate, clustered_bootstrap
 from common.training import Indices, predict
-from server.attackers import train_attacker, train_diagnosis
+from server.attackers import present, train_attacker, train_diagnosis
 from simulations.studies.bench import Bench
 
 
@@ -57,13 +56,11 @@ def _scores(network: nn.Module, windows: Floats) -> NDArray[np.float64]:
 def retrained(bench: Bench, released: Floats, folder: Path) -> dict[str, Any]:
     """Attacker and diagnosis retrained on the release, on each evaluation set."""
     bundles = bench.bundles
-    missing = np.isnan(released[:, 0, 0])  # not released: in no part
-    bundles = replace(bundles, part=np.where(missing, -1, bundles.part))
     attacker = train_attacker(bundles, released, bench.settings, folder / "retrained.safetensors",
                               start=bench.attacker)
     network = train_diagnosis(bundles, released, bench.settings,
                               folder / "retrained-diagnosis.safetensors")
-    found: dict[str, Any] = {"windows": len(bundles.rows("train"))}
+    found: dict[str, Any] = {"windows": len(present(released, bundles.rows("train")))}
     for name, rows in bench.sets.items():
         answers, patient = attacker.answers(released[rows]), bundles.patient[rows]
         found[name] = {

@@ -6,7 +6,7 @@ Source: REAN (arXiv:2607.06037), sections III-A (bound and weights) and IV-E (ab
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from common.results import read_json, to_plain, write_json
 from common.training import Indices
 from simulations.studies.bench import Bench, Progress, build_bench
 from simulations.studies.judging import distances, judge
-from simulations.studies.releases import make_rean
+from simulations.studies.releases import make_rean, new_rean
 from simulations.studies.search import Budget, search
 
 TERMS = ("U", "P", "D", "UP", "UD", "PD", "UPD")
@@ -110,7 +110,7 @@ def check_bounds(text: str) -> list[float]:
 
 def study(folder: Path, settings: Settings, data: Path, bounds: Sequence[float], budget: Budget,
           progress: Progress) -> dict[str, Any]:
-    """Bound, weights, ablation, targets; rean.json, which an interrupted call goes on from.
+    """Bound, weights, targets, ablation; rean.json, which an interrupted call goes on from.
 
     Args:
         folder: of the study; fits and trials that it holds are not made again.
@@ -140,11 +140,12 @@ def study(folder: Path, settings: Settings, data: Path, bounds: Sequence[float],
                 for target in sorted(TARGETS, key=lambda target: target != first)}
     best = {target: replace(settings.rean, bound=choice.bound, target=target, **found["settings"])
             for target, found in searches.items()}
-    # 3. The ablation, by the training signal as in the paper. 4. The targets.
+    # 3. The targets, as their searches tried them: trained on from the run's own U-Net.
+    targets = {target: fitted(bench, test, f"target {target}", best[target], effort, progress,
+                              make_rean) for target in TARGETS}
+    # 4. The ablation, from new weights, which know of no term that is left out.
     ablation = {terms: fitted(bench, test, f"{terms} {first}", ablated(best[first], terms), effort,
                               progress) for terms in TERMS}
-    targets = {target: fitted(bench, test, f"UPD {target}", best[target], effort, progress)
-               for target in TARGETS}
     write_json(folder / "rean.json", {
         "bound": {"chosen": choice.bound, "qualifies": choice.qualifies, "band": BAND,
                   "tried": [{"bound": bound, "excess": excess(row), **row}
@@ -159,32 +160,41 @@ def study(folder: Path, settings: Settings, data: Path, bounds: Sequence[float],
     return found
 
 
-def make(bench: Bench, rean: Rean, values: Mapping[str, float]) -> Anonymizer:
-    """A new REAN with all of `rean`, of which `values` replaces some."""
-    return make_rean(replace(bench, settings=replace(bench.settings, rean=rean)), values)
-
-
-def fitted(bench: Bench, part: Part, name: str, rean: Rean, effort: Effort,
-           progress: Progress) -> Row:
+def fitted(bench: Bench, part: Part, name: str, rean: Rean, effort: Effort, progress: Progress,
+           make: Callable[[Bench, Mapping[str, float]], Anonymizer] = new_rean) -> Row:
     """Fit and judge one REAN, or read the row of the same fit.
+
+    Args:
+        bench: whose training part is fitted on.
+        part: what is judged.
+        name: of the fit and its file.
+        rean: its settings.
+        effort: of the fit.
+        progress: told what is done.
+        make: `new_rean`, or `make_rean`, which starts from the run's U-Net.
 
     Returns:
         `judge`'s leaves as JSON holds them, with d, d_sym, and what was asked for.
     """
     asked = {"rean": asdict(rean), "steps": effort.steps, "batch": effort.batch,
-             "seed": effort.seed, "part": part.name}
+             "seed": effort.seed, "part": part.name, "start": make.__name__}
     kept = bench.folder / "rean" / f"{name.replace(' ', '-')}.json"
     if kept.exists():
         row: Row = read_json(kept)
         if row["asked"] == asked:
             return row
     progress(f"{name}: {effort.steps} steps")
-    method = make(bench, rean, {})
+    method = make(_with(bench, rean), {})
     method.fit(bench.part("train"), bench.frozen, effort)
     row = to_plain({"asked": asked, **judged(bench, part, method)})
     kept.parent.mkdir(parents=True, exist_ok=True)
     write_json(kept, row)
     return row
+
+
+def _with(bench: Bench, rean: Rean) -> Bench:
+    """The bench with other settings of REAN, from which a new one is made."""
+    return replace(bench, settings=replace(bench.settings, rean=rean))
 
 
 def judged(bench: Bench, part: Part, method: Anonymizer) -> dict[str, Any]:
@@ -202,12 +212,12 @@ def searched(bench: Bench, rean: Rean, budget: Budget, progress: Progress) -> di
     """
     effort, storage = budget.effort, bench.folder / "rean" / "trials.sqlite"
     fixed = {key: value for key, value in asdict(rean).items() if key not in ReanAnonymizer.space}
-    name = f"{fixed} steps {effort.steps} batch {effort.batch} seed {effort.seed}"
+    name = f"{fixed} trained on, steps {effort.steps} batch {effort.batch} seed {effort.seed}"
 
     def trial(values: Mapping[str, float]) -> Anonymizer:
         weights = ", ".join(f"{key} {value:.3g}" for key, value in values.items())
         progress(f"{rean.target}, a trial: {weights}")
-        return make(bench, rean, values)
+        return make_rean(_with(bench, rean), values)
 
     own = {key: float(getattr(rean, key)) for key in ReanAnonymizer.space}
     found = search(name, trial, ReanAnonymizer.space, own, bench.part("train"),

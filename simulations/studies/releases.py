@@ -36,6 +36,17 @@ How = dict[str, Any]  # settings, search, fit_s, ms_per_window; privacy of a run
 
 
 def make_rean(bench: Bench, values: Values) -> Anonymizer:
+    """REAN with the loss weights of `values`, to be trained on from the run's own U-Net.
+
+    From new weights a trial would need the steps of a whole run: for thousands of steps nothing is
+    better, by d_sym, than to do nothing, so that a search of short trials finds just that.
+    """
+    method = new_rean(bench, values)
+    method.network.load_state_dict(bench.rean.state_dict())
+    return method
+
+
+def new_rean(bench: Bench, values: Values) -> ReanAnonymizer:
     """REAN with the loss weights of `values`: a new U-Net of the run's size."""
     settings = bench.settings
     network = build("anonymizer", settings, settings.leads, 0, seed_from(settings, "rean"))

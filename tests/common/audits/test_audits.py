@@ -2,10 +2,19 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
+from common.audits.matching import Matches, match
 from common.audits.membership import loss_gap
-from common.audits.reidentification import closed_set, identification_rate, protocols
+from common.audits.reidentification import (
+    by_gallery_size,
+    closed_set,
+    cumulative_match,
+    identification_rate,
+    protocols,
+)
 from common.audits.utility import diagnosis, prd
 from common.ecg.labels import decided
 from common.results import clustered_bootstrap, mean_estimate
@@ -51,8 +60,33 @@ def test_closed_set_ignores_the_unenrolled():
 def test_identification_by_cosine():
     gallery = np.array([[1, 0], [0, 1]], dtype=np.float32)
     probe = np.array([[5, 1], [1, 9], [1, 2]], dtype=np.float32)
-    rate = identification_rate(gallery, np.array([0, 1]), probe, np.array([0, 1, 0]))
-    assert rate.value == pytest.approx(2 / 3)
+    found = match(gallery, np.array([0, 1]), probe, np.array([0, 1, 0]))
+    assert identification_rate(found).value == pytest.approx(2 / 3)
+    assert identification_rate(found, 2).value == 1
+    assert cumulative_match(found) == pytest.approx([2 / 3, 1])
+
+
+@given(st.integers(2, 30), st.integers(0, 99))
+def test_smaller_galleries_are_what_drawing_them_would_give(patients, seed):
+    rng = np.random.default_rng(seed)
+    rank = rng.integers(0, patients, 3)
+    found = Matches(rank, np.zeros(3), np.zeros((3, 0)), np.arange(3), patients, np.arange(3))
+    sizes = by_gallery_size(found)
+    assert sizes[patients].value == pytest.approx(np.mean(rank == 0))
+    assert sizes[2].value == pytest.approx(np.mean(1 - rank / (patients - 1)))
+    if patients > 5:  # all 4 of the others are drawn from those that are not nearer
+        expected = [math.comb(patients - 1 - r, 4) / math.comb(patients - 1, 4) for r in rank]
+        assert sizes[5].value == pytest.approx(np.mean(expected))
+
+
+def test_days_between_enrolment_and_probe():
+    record = np.array([0, 0, 1, 2, 3, 4, 5, 6])
+    patient = np.array([0, 0, 0, 0, 0, 1, 1, 1])
+    day = np.array([10, 10, 10, 40, 41, -1, 3, 9])
+    found = protocols(patient, record, np.zeros(8), np.array([0, 1, 5]), np.arange(2, 8), day)
+    rows = {name: probes.tolist() for name, (_, probes) in found.items()}
+    assert rows == {"same day": [2], "1-30 days": [3], "over 30 days": [4],
+                    "different records": [6, 7]}
 
 
 def test_gallery_and_probe_never_share_a_moment():

@@ -112,8 +112,8 @@ def test_a_study_its_page_and_how_it_goes_on(pooled: tuple[Path, Path],
     monkeypatch.setattr(ReanAnonymizer, "fit", counted)
     assert run(folder, data, monkeypatch) != 0 and not (folder / "rean.json").exists()
     assert run(folder, data, monkeypatch) == 0
-    # Two bounds, three searches of two trials, seven combinations and two further targets.
-    assert len(fits) == 1 + 2 + 6 + 7 + 2
+    # Two bounds, three searches of two trials, three targets and seven combinations.
+    assert len(fits) == 1 + 2 + 6 + 3 + 7
     results = json.loads((folder / "rean.json").read_text())
     capsys.readouterr()
 
@@ -132,7 +132,9 @@ def test_a_study_its_page_and_how_it_goes_on(pooled: tuple[Path, Path],
         asked = row["asked"]["rean"]
         for term, name in (("U", "utility"), ("P", "privacy"), ("D", "prd"), ("D", "l1")):
             assert (asked[name] > 0) == (term in terms)
-    assert results["ablation"]["UPD"] == results["targets"]["away"]
+    whole, away = results["ablation"]["UPD"]["asked"], results["targets"]["away"]["asked"]
+    assert whole["rean"] == away["rean"]
+    assert (whole["start"], away["start"]) == ("new_rean", "make_rean")
     page = (folder / "rean.html").read_text()
     assert page.count("<svg") == 2 and "UPD paper" in page and "rean.target=decoy" in page
 

@@ -94,6 +94,7 @@ def test_a_default_outside_its_range_is_refused(tmp_path):
 
 def test_the_defaults_of_every_method():
     bench = SimpleNamespace(settings=Settings(rean=Rean(privacy=0.7)))
+    bench.rean = new_rean(bench, {}).network
     for name, (_, space) in FITTED.items():
         own = defaults(bench, name)
         assert own.keys() == space.keys()
