@@ -13,7 +13,7 @@ from common.anonymizers.contract import Frozen, Labelled, Range
 from common.config import Rean, Settings
 from common.ecg.beats import no_beats
 from common.errors import InputError
-from simulations.studies.releases import FITTED, defaults
+from simulations.studies.releases import FITTED, defaults, new_rean
 from simulations.studies.search import Budget, search
 
 DATA = Labelled(np.random.default_rng(0).random((12, 1, 8), dtype=np.float32), 100.0,
