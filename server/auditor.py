@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import nn
 
 from common.audits.attributes import attribute
 from common.audits.reidentification import closed_set
@@ -21,7 +20,7 @@ from common.config import Settings
 from common.results import SCHEMA_VERSION, Estimate, read_json, write_json
 from common.scenarios import scenario_of
 from common.training import predict
-from server.attackers import Attacker, Windows
+from server.attackers import Windows
 from server.attacks import identification, membership, recording, retraining
 from server.attacks.case import Case, classified
 from server.bundles import Bundles
@@ -37,29 +36,43 @@ ATTACKS: dict[str, Callable[[Case], dict[str, Any]]] = {
 
 
 def audit(case: Case) -> dict[str, Any]:
-    """All attacks; the metrics.json tree without timing and curves."""
+    """All attacks; the metrics.json tree without timing and curves.
+
+    Of two folders there are no frozen networks, accounts or guarantee, and no diagnosis where the
+    originals are not labelled: those parts are absent.
+    """
     bundles, settings = case.bundles, case.settings
     case.folder.mkdir(parents=True, exist_ok=True)
-    clean = _row(bundles, "clean", case.attacker, case.independent)
+    clean = _row(case, "clean")
     retrained = classified(bundles, case.retrained, bundles.released)
     return {
         "schema_version": SCHEMA_VERSION,
         "clean": clean,
-        "anonymizers": {"rean": {
-            **_row(bundles, "released", case.attacker, case.independent),
+        "anonymizers": {"rean" if bundles.frozen else "release": {
+            **_row(case, "released"),
             "retrained": {"100": {"resnet1d": retrained}},
             **_cost(bundles, settings)}},
         **{name: attacked(case, name) for name in settings.audit.attacks},
-        "privacy": {info["site"]: info["privacy"] for info in bundles.info},
+        "privacy": {info["site"]: info["privacy"] for info in bundles.info if "privacy" in info},
         "data": {info["site"]: info["data"] for info in bundles.info},
-        "warnings": not_learned(
-            {"the auditor's attacker": clean, "the training signal": clean["training_signal"]},
-            {"frozen": clean["macro_auroc"], "independent": clean["independent"]["macro_auroc"]}),
+        "warnings": _warnings(clean),
         "guarantee": scenario_of(
             settings.training, settings.privacy.unit, settings.engine).guarantee,
         "config": settings.as_dict(),
         "seed": settings.seed,
     }
+
+
+def _warnings(clean: dict[str, Any]) -> list[str]:
+    """Networks that are too weak on clean windows to be witnesses."""
+    attackers = {"the auditor's attacker": clean}
+    diagnoses = {}
+    if "training_signal" in clean:
+        attackers["the training signal"] = clean["training_signal"]
+        diagnoses["frozen"] = clean["macro_auroc"]
+    if "independent" in clean:
+        diagnoses["independent"] = clean["independent"]["macro_auroc"]
+    return not_learned(attackers, diagnoses)
 
 
 def attacked(case: Case, name: str) -> dict[str, Any]:
@@ -72,20 +85,22 @@ def attacked(case: Case, name: str) -> dict[str, Any]:
     return found
 
 
-def _row(bundles: Bundles, version: str, attacker: Attacker,
-         independent: nn.Module) -> dict[str, Any]:
+def _row(case: Case, version: str) -> dict[str, Any]:
     """Leakage and utility of one version of the windows, clean or released."""
+    bundles = case.bundles
     windows = bundles.clean if version == "clean" else bundles.released
-    return {
-        **classified(bundles, attacker, windows),
-        **_utility(bundles, version, windows, independent, reserved=False),
-        "reserved": _utility(bundles, version, windows, independent, reserved=True),
-        "training_signal": _training_signal(bundles, version),
-    }
+    row = {**classified(bundles, case.attacker, windows),
+           **_utility(case, version, windows, reserved=False),
+           "reserved": _utility(case, version, windows, reserved=True)}
+    if bundles.frozen:
+        row["training_signal"] = _training_signal(bundles, version)
+    return row
 
 
 def _cost(bundles: Bundles, settings: Settings) -> dict[str, float]:
     """Windows that the anonymizer saw (expected, where batches are Poisson), and its time."""
+    if not bundles.frozen:
+        return {}
     passes = settings.anonymizer.rounds * settings.anonymizer.epochs
     return {"windows_seen": passes * int(np.sum((bundles.part == 0) & ~bundles.reserved)),
             "ms_per_window": float(np.mean([info["ms_per_window"] for info in bundles.info]))}
@@ -95,20 +110,21 @@ def _frozen(bundles: Bundles, stage: str, version: str) -> NDArray[np.float64]:
     return np.concatenate(bundles.frozen[f"{stage}-{version}"]).astype(np.float64)
 
 
-def _utility(bundles: Bundles, version: str, windows: Windows, independent: nn.Module,
-             reserved: bool) -> dict[str, Any]:
+def _utility(case: Case, version: str, windows: Windows, reserved: bool) -> dict[str, Any]:
     """What is left of the diagnosis, for patients in training (as in the paper) or the others."""
-    rows = bundles.rows("test")
+    bundles = case.bundles
+    rows = bundles.released_rows("test")
     rows = rows[bundles.reserved[rows] == reserved]
-    allowed, patient = bundles.allowed[rows], bundles.patient[rows]
     if not len(rows):
         return {}
-    scores = predict(independent, windows[rows]).double().numpy()
-    return {
-        **diagnosis(_frozen(bundles, "diagnosis", version)[rows], allowed, patient),
-        "independent": diagnosis(scores, allowed, patient),
-        "prd": prd(bundles.clean[rows], windows[rows], patient),
-    }
+    allowed, patient = bundles.allowed[rows], bundles.patient[rows]
+    found: dict[str, Any] = {}
+    if bundles.frozen:
+        found |= diagnosis(_frozen(bundles, "diagnosis", version)[rows], allowed, patient)
+    if case.independent:
+        scores = predict(case.independent, windows[rows]).double().numpy()
+        found["independent"] = diagnosis(scores, allowed, patient)
+    return {**found, "prd": prd(bundles.clean[rows], windows[rows], patient)}
 
 
 def _training_signal(bundles: Bundles, version: str) -> dict[str, Estimate]:

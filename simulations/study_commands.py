@@ -62,7 +62,7 @@ def anonymizers(
     folder, settings = _begin(overrides or [], run_dir)
     chosen = [name for name in methods.split(",") if name] or list(METHODS)
     results = run(folder.resolve(), settings, data_dir.resolve(), chosen,
-                  _budget(settings, trials, minutes, steps, fit_steps), _clock(console))
+                  _budget(settings, trials, minutes, steps, fit_steps), clock(console))
     page = write_page(folder, results)
     if as_json:
         print(json.dumps(results, indent=1))
@@ -107,7 +107,7 @@ def orthogonality(
 
     console = Console(stderr=as_json)
     folder, settings = _begin(overrides or [], run_dir)
-    results = run(folder.resolve(), settings, data_dir.resolve(), windows, _clock(console))
+    results = run(folder.resolve(), settings, data_dir.resolve(), windows, clock(console))
     page = write_page(folder, results)
     if as_json:
         print(json.dumps(results, indent=1))
@@ -152,7 +152,7 @@ def rean(
     folder, settings = _begin(overrides or [], run_dir)
     budget = _budget(settings, trials, minutes, steps, fit_steps)
     results = run(folder.resolve(), settings, data_dir.resolve(), tried, budget,
-                  _clock(console))
+                  clock(console))
     page = write_page(folder, results)
     if as_json:
         print(json.dumps(results, indent=1))
@@ -200,7 +200,7 @@ def _budget(settings: Settings, trials: int, minutes: float, steps: int, fit_ste
     return Budget(trials, minutes, steps, fit_steps, settings.anonymizer.batch, settings.seed)
 
 
-def _clock(console: Console) -> Callable[[str], None]:
+def clock(console: Console) -> Callable[[str], None]:
     """Tells what is done next, and when."""
     started = time.monotonic()
 

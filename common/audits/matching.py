@@ -59,7 +59,7 @@ def match(gallery: Floats, gallery_patient: Ints, probe: Floats, probe_patient: 
     sorter = np.argsort(names)
     column = sorter[np.searchsorted(names, probe_patient[rows], sorter=sorter)]
     generator = np.random.default_rng(seed)
-    kept = min(others, len(names) - 1)
+    kept = max(0, min(others, len(names) - 1))
     found = Matches(np.zeros(len(rows), np.int64), np.zeros(len(rows), np.float32),
                     np.zeros((len(rows), kept), np.float32), probe_patient[rows], len(names), rows)
     probes = unit(probe[rows])
@@ -68,6 +68,8 @@ def match(gallery: Floats, gallery_patient: Ints, probe: Floats, probe_patient: 
         found.own[at] = near.gather(1, own)[:, 0].numpy()
         nearer, equal = _count(near.numpy(), found.own[at])
         found.rank[at] = nearer + generator.integers(0, equal + 1)
+        if not kept:
+            continue
         # One shift for all probes of a block: any `kept` columns but the own one.
         step = 1 + generator.choice(len(names) - 1, kept, replace=False)
         drawn = (own + torch.from_numpy(step)) % len(names)

@@ -63,7 +63,7 @@ def protocols(patient: Ints, record: Ints, start: NDArray[np.float64], gallery: 
     found = {"same session": (gallery[far], probe[single]),
              **{name: (gallery, probe[other][apart == name])
                 for name in (*(name for name, _ in _GAPS), "different records")}}
-    return {name: rows for name, rows in found.items() if len(rows[1])}
+    return {name: rows for name, rows in found.items() if len(rows[0]) and len(rows[1])}
 
 
 def _days_apart(patient: Ints, day: Ints | None, gallery: Ints, probe: Ints) -> NDArray[np.str_]:

@@ -24,7 +24,9 @@ MAX_RATE = 20000.0  # Hz
 MAX_SIGNALS = 256
 _SYMBOLS: dict[int, str] = {label.label_store: label.symbol for label in ann_labels}
 _SKIP, _FIELDS, _AUX = 59, (60, 61, 62, 63), 63  # codes of .atr that are no annotations
-_MILLIVOLTS = {"mv": 1.0, "uv": 1e-3, "µv": 1e-3, "μv": 1e-3, "v": 1e3, "nv": 1e-6}
+# NU: normalized units, as releases have them; a window is scaled to [0, 1] anyway.
+_MILLIVOLTS = {"nu": 1.0, "mv": 1.0, "uv": 1e-3, "µv": 1e-3, "μv": 1e-3, "v": 1e3,
+               "nv": 1e-6}
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ def millivolts(record: str, unit: str) -> float:
         RecordError: it is no unit of voltage.
     """
     if unit.lower() not in _MILLIVOLTS:
-        raise RecordError(f"record {record}: unit is {brief(unit)!r}; allowed is mV, uV, nV or V")
+        raise RecordError(f"record {record}: unit is {brief(unit)!r}; allowed is mV, uV, nV, V or NU")
     return _MILLIVOLTS[unit.lower()]
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from common.audits.attributes import attribute
 from common.audits.reidentification import closed_set
 from common.config import Settings
+from common.ecg.labels import decided
 from common.models.classifier import Classifier
 from common.results import Estimate
 from common.training import Indices
@@ -64,8 +65,14 @@ class Case:
                               self.folder / "retrained.safetensors", start=self.attacker)
 
     @cached_property
-    def independent(self) -> Classifier:
-        """A diagnosis network that sat in no loss, trained on clean windows."""
+    def independent(self) -> Classifier | None:
+        """A diagnosis network that sat in no loss, trained on clean windows; None without labels.
+
+        Windows that are diagnosed are needed in the training part, of two classes or more.
+        """
+        known = decided(self.bundles.allowed[self.bundles.rows("train")])
+        if len(np.unique(known[known >= 0])) < 2:
+            return None
         self.progress("training an independent diagnosis network")
         return train_diagnosis(self.bundles, self.bundles.clean, self.settings,
                                self.folder / "independent.safetensors")

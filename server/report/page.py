@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from server.bundles import load_bundles
 from server.overrides import compose_settings
 from server.report import figures
 from server.report.attack_figures import pictures
+from server.report.findings import findings
 from server.report.table import HEADER, accounts, cell, prose, result_rows
 
 
@@ -36,6 +38,19 @@ def write_report(folder: Path, examples: bool) -> Path:
         accounts=accounts(metrics), cell=cell, prose=prose,
         trade_off=figures.trade_off(metrics), curves=figures.curves(metrics), waves=waves,
         config=yaml.safe_dump(metrics["config"], sort_keys=False), command=_command(metrics))
+
+
+def write_audit(folder: Path, metrics: dict[str, Any], failed: Sequence[str]) -> Path:
+    """Write the page of two folders' audit, audit.html.
+
+    Args:
+        folder: of the audit.
+        metrics: what was found.
+        failed: a line for each gate that does not hold.
+    """
+    return render("audit.html", folder / "audit.html", metrics=metrics, found=findings(metrics),
+                  failed=failed, attacks=ATTACKS, pictures=pictures(metrics), cell=cell,
+                  prose=prose)
 
 
 def render(template: str, target: Path, **values: Any) -> Path:

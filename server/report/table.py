@@ -38,10 +38,12 @@ def result_rows(metrics: dict[str, Any]) -> list[tuple[str, list[Leaf]]]:
         retrained = row["retrained"]["100"]["resnet1d"]
         rows.append((f"{name}: attacker retrained on releases", _leaks(retrained)))
         rows.append((f"{name}: attacker trained on clean", _leaks(row) + _utility(row)))
-        rows.append((f"{name}: training signal (weaker)", _leaks(row["training_signal"])))
+        if "training_signal" in row:
+            rows.append((f"{name}: training signal (weaker)", _leaks(row["training_signal"])))
     clean = metrics["clean"]
     rows.append(("clean: same attacker", _leaks(clean) + _utility(clean)))
-    rows.append(("clean: training signal", _leaks(clean["training_signal"])))
+    if "training_signal" in clean:
+        rows.append(("clean: training signal", _leaks(clean["training_signal"])))
     guess = [{"value": leaf["chance"] if leaf else None, "low": None, "high": None}
              for leaf in _leaks(clean) + _utility(clean)]
     rows.append(("chance", [leaf if leaf["value"] is not None else None for leaf in guess]))
@@ -53,8 +55,9 @@ def _leaks(row: dict[str, Any]) -> list[Leaf]:
 
 
 def _utility(row: dict[str, Any]) -> list[Leaf]:
-    return [row["arrhythmia_accuracy"], row["macro_auroc"], row["independent"]["macro_auroc"],
-            row["prd"]]
+    independent = row.get("independent", {})
+    return [row.get("arrhythmia_accuracy"), row.get("macro_auroc"), independent.get("macro_auroc"),
+            row.get("prd")]
 
 
 def accounts(metrics: dict[str, Any]) -> list[str]:

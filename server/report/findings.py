@@ -1,0 +1,116 @@
+"""What an attacker can do with a release, attack by attack, beside the attack's own strength."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from common.errors import InputError
+
+Leaf = dict[str, Any]
+GATES = ("reid", "sex", "age", "recording")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One attack.
+
+    Args:
+        kind: what it tells, one of `GATES`.
+        attack: what was done.
+        released: its leaf on released windows.
+        clean: the same attack's on clean windows, which shows its strength; None where it has none.
+    """
+
+    kind: str
+    attack: str
+    released: Leaf
+    clean: Leaf | None
+
+    @property
+    def told(self) -> float:
+        """What is told; an attacker who is always wrong on sex is always right when he flips it."""
+        value = self.released["value"]
+        if value is None:
+            return 0.0
+        return max(value, 1 - value) if self.kind == "sex" else float(value)
+
+
+def findings(metrics: dict[str, Any]) -> list[Finding]:
+    """All that were measured, the strongest of each kind first."""
+    found = [one for one in _all(metrics) if one.released["value"] is not None]
+    return sorted(found, key=lambda one: (GATES.index(one.kind), -one.told))
+
+
+def _all(metrics: dict[str, Any]) -> Iterator[Finding]:
+    clean = metrics["clean"]
+    row = next(iter(metrics["anonymizers"].values()))
+    for kind in ("reid", "sex", "age"):
+        yield Finding(kind, "network trained on clean windows", row[kind], clean[kind])
+        for share, networks in row["retrained"].items():
+            for name, one in networks.items():
+                yield Finding(kind, f"network retrained, {share} % anonymized ({name})", one[kind],
+                              clean[kind])
+        yield from _mixes(metrics, kind)
+        for name in ("unseen", "purified"):
+            for which, one in metrics.get(name, {}).items():
+                if isinstance(one, dict) and "released" in one:
+                    yield Finding(kind, f"{name}: {which}", one["released"][kind],
+                                  one["clean"][kind])
+    yield from _identification(metrics)
+    for how in ("rhythm", "waveform"):
+        if "recording" in metrics:
+            yield Finding("recording", f"own window found by its {how}", metrics["recording"][how],
+                          None)
+
+
+def _mixes(metrics: dict[str, Any], kind: str) -> Iterator[Finding]:
+    for share, networks in metrics.get("retraining", {}).get("mixes", {}).items():
+        for name, kinds in networks.items():
+            for which, one in kinds.items():
+                if (share, name) != ("100", "resnet1d"):  # which every audit does
+                    yield Finding(kind, f"network retrained, {share} % anonymized, {which} "
+                                        f"({name})", one[kind], metrics["clean"][kind])
+
+
+def _identification(metrics: dict[str, Any]) -> Iterator[Finding]:
+    for protocol, encoders in metrics.get("identification", {}).items():
+        for encoder, pairs in encoders.items():
+            for pair, one in pairs.items():
+                if pair != "clean":
+                    yield Finding("reid", f"nearest window, {protocol}, {encoder}, {pair}",
+                                  one["top1"], pairs["clean"]["top1"])
+
+
+def parse_gates(texts: Sequence[str]) -> dict[str, float]:
+    """`["reid=0.1"]` -> {"reid": 0.1}.
+
+    Raises:
+        InputError: no such kind, or no number in [0, 1].
+    """
+    gates = {}
+    for text in texts:
+        kind, _, number = text.partition("=")
+        try:
+            limit = float(number)
+        except ValueError:
+            limit = -1.0
+        if kind not in GATES or not 0 <= limit <= 1:
+            raise InputError(f"fail-above is {text!r}; allowed is KIND=SHARE, KIND one of "
+                             f"{', '.join(GATES)}, SHARE 0 to 1")
+        gates[kind] = limit
+    return gates
+
+
+def failures(found: Sequence[Finding], gates: dict[str, float]) -> list[str]:
+    """A line for each gate that an attack passes, and for each that nothing was measured for."""
+    lines = []
+    for kind, limit in gates.items():
+        told = [one for one in found if one.kind == kind]
+        if not told:
+            lines.append(f"{kind}: nothing was measured, so {limit:g} is not shown to hold")
+        for one in told[:1]:
+            if one.told > limit:
+                lines.append(f"{kind}: {one.told:.3f} by {one.attack}; allowed is {limit:g}")
+    return lines
