@@ -1,4 +1,4 @@
-"""`fedrean audit`: attack two folders, or a finished run with more attacks than it was made with."""
+"""`fedrean audit`: attack two folders, or a finished run with more attacks than it had."""
 
 from __future__ import annotations
 

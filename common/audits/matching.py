@@ -1,8 +1,8 @@
 """Every probe against every enrolled window, in blocks: no similarity matrix is ever whole.
 
-A patient is as similar to a probe as the nearest of the patient's enrolled windows. Enrolled windows
-are laid out in layers, of which the j-th has the j-th window of each patient, so that the nearest is
-an elementwise maximum of matrix products: it costs little beside the products themselves.
+A patient is as similar to a probe as the nearest of the patient's enrolled windows. Enrolled
+windows are laid out in layers, of which the j-th has the j-th window of each patient, so that the
+nearest is an elementwise maximum of matrix products: it costs little beside these themselves.
 """
 
 from __future__ import annotations

@@ -91,7 +91,8 @@ def millivolts(record: str, unit: str) -> float:
         RecordError: it is no unit of voltage.
     """
     if unit.lower() not in _MILLIVOLTS:
-        raise RecordError(f"record {record}: unit is {brief(unit)!r}; allowed is mV, uV, nV, V or NU")
+        raise RecordError(f"record {record}: unit is {brief(unit)!r}; allowed is mV, uV, nV, V or "
+                          "NU")
     return _MILLIVOLTS[unit.lower()]
 
 

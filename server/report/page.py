@@ -34,8 +34,8 @@ def write_report(folder: Path, examples: bool) -> Path:
                                  metrics["config"]["profile"]["sampling_rate"])
     return render(
         "page.html", folder / "report.html",
-        metrics=metrics, attacks=ATTACKS, pictures=pictures(metrics), header=HEADER, rows=result_rows(metrics),
-        accounts=accounts(metrics), cell=cell, prose=prose,
+        metrics=metrics, attacks=ATTACKS, pictures=pictures(metrics), header=HEADER,
+        rows=result_rows(metrics), accounts=accounts(metrics), cell=cell, prose=prose,
         trade_off=figures.trade_off(metrics), curves=figures.curves(metrics), waves=waves,
         config=yaml.safe_dump(metrics["config"], sort_keys=False), command=_command(metrics))
 
