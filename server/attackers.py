@@ -69,10 +69,20 @@ class Attacker(nn.Module):
         return predict(self.classifier.backbone, windows).numpy()
 
 
-def _fit(network: nn.Module, settings: Settings, kept: Path, n: int, steps: int,
-         fetch: Callable[[NDArray[np.int64]], dict[str, Tensor]],
-         loss: Callable[[nn.Module, dict[str, Tensor]], Tensor]) -> None:
-    """Train, or load what an interrupted audit has trained."""
+def fit_kept(network: nn.Module, settings: Settings, kept: Path, n: int, steps: int,
+             fetch: Callable[[NDArray[np.int64]], dict[str, Tensor]],
+             loss: Callable[[nn.Module, dict[str, Tensor]], Tensor]) -> None:
+    """Train, or load what an interrupted audit has trained.
+
+    Args:
+        network: on its device; trained in place.
+        settings: of the run; `audit` says how long and how fast.
+        kept: file of the trained weights; its name seeds the training.
+        n: windows that `fetch` may be asked for.
+        steps: of the optimizer.
+        fetch: indices below n -> tensors; "x" (B, leads, L) is rotated in time at random.
+        loss: (network, tensors) -> loss of each window, (B,).
+    """
     if kept.exists():
         network.load_state_dict(load_state(kept))
         return
@@ -121,7 +131,7 @@ def train_attacker(bundles: Bundles, windows: Windows, settings: Settings, kept:
     steps = settings.audit.steps
     if start:  # half as many again on top of the clean attacker's
         steps = max(1, steps // 2)
-    _fit(attacker, settings, kept, len(rows), steps, fetch, loss)
+    fit_kept(attacker, settings, kept, len(rows), steps, fetch, loss)
     return attacker
 
 
@@ -146,6 +156,6 @@ def train_diagnosis(bundles: Bundles, windows: Windows, settings: Settings, kept
         return {"x": torch.from_numpy(np.array(windows[rows[i]])).to(device),
                 "allowed": torch.from_numpy(bundles.allowed[rows[i]].astype(np.int64)).to(device)}
 
-    _fit(network, settings, kept, len(rows), settings.audit.steps, fetch,
-         lambda net, b: allowed_loss(net(b["x"]), b["allowed"]))
+    fit_kept(network, settings, kept, len(rows), settings.audit.steps, fetch,
+             lambda net, b: allowed_loss(net(b["x"]), b["allowed"]))
     return network

@@ -22,7 +22,7 @@ from common.results import SCHEMA_VERSION, Estimate, read_json, write_json
 from common.scenarios import scenario_of
 from common.training import predict
 from server.attackers import Attacker, Windows
-from server.attacks import identification, membership
+from server.attacks import identification, membership, purified, unseen, utility
 from server.attacks.case import Case, classified
 from server.bundles import Bundles
 from server.learned import not_learned
@@ -30,6 +30,9 @@ from server.learned import not_learned
 # Of `common.protocol.ATTACKS`; each answers with one tree, kept as <name>.json.
 ATTACKS: dict[str, Callable[[Case], dict[str, Any]]] = {
     "identification": identification.attack,
+    "utility": utility.attack,
+    "unseen": unseen.attack,
+    "purified": purified.attack,
     "membership": membership.attack,
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,11 @@ class Bundles:
     def rows(self, part: str) -> Ints:
         """Rows of a temporal part, all patients."""
         return np.flatnonzero(self.part == PARTS.index(part))
+
+    def of_released(self) -> Bundles:
+        """The same, with the windows that were not released (NaN) in no part."""
+        missing = np.isnan(self.released[:, 0, 0])
+        return replace(self, part=np.where(missing, -1, self.part))
 
 
 def load_bundles(folder: Path) -> Bundles:
