@@ -14,7 +14,7 @@ from tests.server.attacks.waves import PATIENTS, bundles, case, some_missing
 def test_strong_on_clean_and_at_chance_on_a_constant(tmp_path: Path) -> None:
     evidence = bundles()
     evidence.released[:] = 0.5
-    found = unseen.attack(case(tmp_path, evidence, steps=60))
+    found = unseen.attack(case(tmp_path, evidence, steps=40))
     assert list(found) == list(ARCHITECTURES)
     for row in found.values():
         assert row["clean"]["reid"].value > 0.8 and not row["flags"]

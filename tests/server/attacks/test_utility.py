@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from server.attackers import ARCHITECTURES
 from server.attacks import utility
@@ -26,6 +28,12 @@ def frozen(clean: float, released: float) -> dict[str, Any]:
     return answers
 
 
+@pytest.fixture(autouse=True)
+def few_delineated(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("waves_agree", "classes_agree"):
+        monkeypatch.setattr(utility, name, partial(getattr(utility, name), most=4))
+
+
 def attacked(folder: Path, evidence: Bundles, steps: int = 1) -> dict[str, Any]:
     return utility.attack(case(folder, evidence, steps))
 
@@ -34,7 +42,7 @@ def test_a_label_written_for_the_frozen_network_is_flagged(tmp_path: Path) -> No
     found = attacked(tmp_path, bundles(frozen=frozen(0.5, 3)))
     group = found["patients"]["in training"]
     assert set(group["networks"]) == {"frozen", "retrained", *ARCHITECTURES}
-    for name in ARCHITECTURES:  # nothing was released but the clean windows
+    for name in ("retrained", *ARCHITECTURES):  # what was released are the clean windows
         assert group["networks"][name]["gain"].value == 0
     assert group["networks"]["frozen"]["gain"].low > 0.1 and group["excess"].low > 0.1
     assert group["excess"].value == group["networks"]["frozen"]["gain"].value
@@ -56,16 +64,16 @@ def test_a_label_that_anyone_can_read_is_flagged_by_who_retrains(tmp_path: Path)
     evidence.clean[:] = 0.5 + 0.2 * (evidence.clean - 0.5) / (0.1 + 0.1 * CLASS[:, None, None])
     evidence.released[:] = evidence.clean
     evidence.released[:, :, :64] += 0.1 * CLASS[:, None, None]
-    found = attacked(tmp_path, evidence, steps=60)
+    found = attacked(tmp_path, evidence, steps=40)
     row = found["patients"]["in training"]["networks"]["retrained"]
-    assert row["released"]["macro_auroc"].value > 0.95 and row["gain"].low > 0.2
+    assert row["released"]["macro_auroc"].value > 0.8 and row["gain"].low > 0.2
     assert any("the retrained network's macro-AUROC" in line for line in found["flags"])
 
 
 def test_independent_networks_learn_the_class(tmp_path: Path) -> None:
     evidence = bundles()
     evidence.released[:] = 0.5
-    found = attacked(tmp_path, evidence, steps=60)
+    found = attacked(tmp_path, evidence, steps=40)
     assert "frozen" not in found["patients"]["in training"]["networks"]  # two folders have none
     assert "excess" not in found["patients"]["in training"]
     for name in ARCHITECTURES:
@@ -81,5 +89,5 @@ def test_reserved_patients_and_what_was_not_released(tmp_path: Path) -> None:
     sizes = {name: group["networks"]["cnn_lstm"]["released"]["arrhythmia_accuracy"].n
              for name, group in found["patients"].items()}
     assert sizes == {"in training": 40, "reserved": 16}
-    assert found["waves"]["windows"] == found["beats"]["windows"] == 56
+    assert found["waves"]["windows"] == found["beats"]["windows"] == 4
     assert np.isfinite(found["patients"]["in training"]["networks"]["retrained"]["gain"].value)

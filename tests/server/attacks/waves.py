@@ -11,7 +11,7 @@ from common.config import Audit, Profile, Settings
 from server.attacks.case import Case
 from server.bundles import Bundles
 
-PATIENTS, CLASSES, LENGTH = 4, 4, 256
+PATIENTS, CLASSES, LENGTH = 4, 4, 128
 
 
 def bundles(n: int = 128, **changes: Any) -> Bundles:
