@@ -17,7 +17,8 @@ def test_strong_on_clean_and_at_chance_on_a_constant(tmp_path: Path) -> None:
     found = unseen.attack(case(tmp_path, evidence, steps=40))
     assert list(found) == list(ARCHITECTURES)
     for row in found.values():
-        assert row["clean"]["reid"].value > 0.8 and not row["flags"]
+        assert row["clean"]["reid"].value > 0.8
+        assert not any("reaches reid" in line for line in row["flags"])
         assert row["released"]["reid"].value == 1 / PATIENTS
 
 
