@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import pywt
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -47,6 +48,9 @@ def test_the_wavelet_takes_white_noise_and_leaves_a_smooth_signal():
 def test_the_wavelets_threshold_is_the_universal_one():
     noise = np.random.default_rng(1).standard_normal((100, 1, 2000)).astype(np.float32)
     gone = wavelet(noise, RATE)
+    finest = pywt.wavedec(gone, "db4", axis=2)[-1][:, :, 10:-10]
+    # sqrt(2 log 2000) is 3.9 standard deviations, which one in 10,000 details exceeds.
+    assert 2e-5 < np.mean(np.abs(finest) > 1e-3) < 4e-4
     assert power(gone) < 0.1  # the coarsest approximation: 14 of 2000 coefficients
     noise[:, :, 1000] += 12  # far above 3.9 sigma: it stays, lessened by as much
     assert 2 < (wavelet(noise, RATE) - gone)[:, 0, 1000].mean() < 8
@@ -57,6 +61,8 @@ def test_the_median_takes_spikes_and_leaves_a_step():
     spiky = step.copy()
     spiky[0, 0, [0, 50, 51, 700, 1500, 1999]] = 1.0
     np.testing.assert_array_equal(median(spiky, RATE), step)
+    fall = np.linspace(1, 0.5, 2000, dtype=np.float32)[None, None]
+    assert np.abs(median(fall, RATE) - fall).max() < 1.1 * 0.5 / 1999  # at the ends a sample's step
 
 
 def test_savitzky_golay_leaves_cubics_and_lessens_noise():
