@@ -131,12 +131,13 @@ class Audit:
     batch: int = 32
     lr: float = 4e-3
     width: int = 8  # of the auditor's networks
+    seeds: int = 1  # networks of each architecture, where an attack trains several
     examples: bool = False  # print waveforms of real patients in the report
     attacks: list[str] = field(default_factory=lambda: ["identification", "membership"])
     encoders: list[str] = field(default_factory=lambda: ["classifier"])  # of identification
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "width"):
+        for name in ("steps", "batch", "width", "seeds"):
             _check(f"audit.{name}", getattr(self, name), getattr(self, name) >= 1, ">= 1")
         _check("audit.lr", self.lr, 0 < self.lr < 1, "(0, 1)")
         _check("audit.attacks", self.attacks, set(self.attacks) <= set(ATTACKS),

@@ -39,5 +39,6 @@ ERRORS: Final = {
 }
 
 # What an audit may do beside its first table, in this order; `audit.attacks` chooses.
-ATTACKS: Final = ("retraining", "identification", "recording", "membership")
+ATTACKS: Final = ("retraining", "identification", "recording", "utility", "unseen", "purified",
+                  "membership")
 ENCODERS: Final = ("classifier", "metric", "fiducial")  # windows -> embeddings, of identification

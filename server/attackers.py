@@ -72,7 +72,17 @@ class Attacker(nn.Module):
 def fit_kept(network: nn.Module, settings: Settings, kept: Path, n: int, steps: int,
              fetch: Callable[[NDArray[np.int64]], dict[str, Tensor]],
              loss: Callable[[nn.Module, dict[str, Tensor]], Tensor]) -> None:
-    """Train, or load what an interrupted audit has trained."""
+    """Train, or load what an interrupted audit has trained.
+
+    Args:
+        network: on its device; trained in place.
+        settings: of the run; `audit` says how long and how fast.
+        kept: file of the trained weights; its name seeds the training.
+        n: windows that `fetch` may be asked for.
+        steps: of the optimizer.
+        fetch: indices below n -> tensors; "x" (B, leads, L) is rotated in time at random.
+        loss: (network, tensors) -> loss of each window, (B,).
+    """
     if kept.exists():
         network.load_state_dict(load_state(kept))
         return
@@ -154,5 +164,5 @@ def train_diagnosis(bundles: Bundles, windows: Windows, settings: Settings, kept
                 "allowed": torch.from_numpy(bundles.allowed[rows[i]].astype(np.int64)).to(device)}
 
     fit_kept(network, settings, kept, len(rows), settings.audit.steps, fetch,
-         lambda net, b: allowed_loss(net(b["x"]), b["allowed"]))
+             lambda net, b: allowed_loss(net(b["x"]), b["allowed"]))
     return network

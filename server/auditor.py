@@ -21,7 +21,15 @@ from common.results import SCHEMA_VERSION, Estimate, read_json, write_json
 from common.scenarios import scenario_of
 from common.training import predict
 from server.attackers import Windows
-from server.attacks import identification, membership, recording, retraining
+from server.attacks import (
+    identification,
+    membership,
+    purified,
+    recording,
+    retraining,
+    unseen,
+    utility,
+)
 from server.attacks.case import Case, classified
 from server.bundles import Bundles
 from server.learned import not_learned
@@ -31,6 +39,9 @@ ATTACKS: dict[str, Callable[[Case], dict[str, Any]]] = {
     "retraining": retraining.attack,
     "identification": identification.attack,
     "recording": recording.attack,
+    "utility": utility.attack,
+    "unseen": unseen.attack,
+    "purified": purified.attack,
     "membership": membership.attack,
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,11 @@ class Bundles:
         """Rows of a temporal part that were released: all in a run, perhaps fewer in a folder."""
         rows = self.rows(part)
         return rows[~np.isnan(self.released[rows, 0, 0])]
+
+    def of_released(self) -> Bundles:
+        """The same, with the windows that were not released (NaN) in no part."""
+        missing = np.isnan(self.released[:, 0, 0])
+        return replace(self, part=np.where(missing, -1, self.part))
 
 
 def load_bundles(folder: Path) -> Bundles:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -28,24 +29,53 @@ def diagnosis(scores: Floats, allowed: NDArray[np.uint8], patient: Ints) -> dict
     classes = decided(allowed)
     rows = np.flatnonzero(classes >= 0)
     s, y, who = scores[rows], classes[rows], patient[rows]
-    present = [c for c in range(len(ARRHYTHMIA_CLASSES)) if 0 < np.sum(y == c) < len(y)]
-
-    def macro(w: Floats) -> Floats:
-        """Mean over the classes that a resample has."""
-        values = np.array([auroc(y == c, s[:, c], w) for c in present]).reshape(-1, len(w))
-        found = np.isfinite(values)
-        total = np.where(found, values, 0).sum(0)
-        return np.asarray(total / np.where(found.any(0), found.sum(0), np.nan))
-
     result: dict[str, Any] = {
         "arrhythmia_accuracy": mean_estimate(s.argmax(1) == y if len(y) else y, who),
-        "macro_auroc": clustered_bootstrap(macro, who, chance=0.5),
+        "macro_auroc": clustered_bootstrap(partial(_macro, y, s), who, chance=0.5),
         "auroc": {},
     }
-    for c in present:
+    for c in _present(y):
         result["auroc"][ARRHYTHMIA_CLASSES[c]] = clustered_bootstrap(
             partial(auroc, y == c, s[:, c]), who, chance=0.5)
     return result
+
+
+def gain(pairs: Sequence[tuple[Floats, Floats]], allowed: NDArray[np.uint8], patient: Ints, *,
+         beyond: Sequence[tuple[Floats, Floats]] = ()) -> Estimate:
+    """Macro-AUROC after minus before, the mean over networks, paired and clustered by patient.
+
+    Args:
+        pairs: of each network, its class scores before and after, [n, 4] each.
+        allowed: label masks, [n]; windows with more than one class left take no part.
+        patient: [n].
+        beyond: networks whose mean gain is subtracted: how much more do `pairs` gain than these?
+    """
+    classes = decided(allowed)
+    rows = np.flatnonzero(classes >= 0)
+
+    def mean(networks: Sequence[tuple[Floats, Floats]], weights: Floats) -> Floats:
+        each = [_macro(classes[rows], after[rows], weights)
+                - _macro(classes[rows], before[rows], weights) for before, after in networks]
+        return np.asarray(np.mean(each, axis=0))
+
+    def statistic(weights: Floats) -> Floats:
+        return mean(pairs, weights) - (mean(beyond, weights) if beyond else 0.0)
+
+    return clustered_bootstrap(statistic, patient[rows])
+
+
+def _present(classes: Ints) -> list[int]:
+    """Classes that some windows have and some have not."""
+    return [c for c in range(len(ARRHYTHMIA_CLASSES)) if 0 < np.sum(classes == c) < len(classes)]
+
+
+def _macro(classes: Ints, scores: Floats, weights: Floats) -> Floats:
+    """AUROC of each resample [resamples, n], the mean over the classes that the resample has."""
+    values = np.array([auroc(classes == c, scores[:, c], weights)
+                       for c in _present(classes)]).reshape(-1, len(weights))
+    found = np.isfinite(values)
+    total = np.where(found, values, 0).sum(0)
+    return np.asarray(total / np.where(found.any(0), found.sum(0), np.nan))
 
 
 def prd(clean: NDArray[np.float32], released: NDArray[np.float32], patient: Ints) -> Estimate:

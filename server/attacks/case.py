@@ -89,7 +89,13 @@ def classified(bundles: Bundles, attacker: Attacker, windows: Windows,
         rows: to answer for; default: what was released of the test part.
     """
     rows = bundles.released_rows("test") if rows is None else rows
-    answers, patient = attacker.answers(windows[rows]), bundles.patient[rows]
+    return answered(bundles, attacker, windows[rows], rows)
+
+
+def answered(bundles: Bundles, attacker: Attacker, windows: Windows,
+             rows: Indices) -> dict[str, Estimate]:
+    """As `classified`, where only the windows of these rows are at hand, [len(rows), leads, L]."""
+    answers, patient = attacker.answers(windows), bundles.patient[rows]
     reserved = np.asarray(bundles.reserved[rows])
     return {
         "reid": closed_set(answers["reid"], patient, patient),

@@ -14,7 +14,8 @@ def cell(leaf: Leaf, separator: str = " ") -> str:
         return "-"
     text = _short(leaf["value"])
     if leaf["low"] is not None and leaf["high"] is not None:
-        text += f"{separator}{_short(leaf['low'])}-{_short(leaf['high'])}"
+        between = "-" if leaf["low"] >= 0 else "\u2009to\u2009"  # thin spaces: a cell has one " "
+        text += f"{separator}{_short(leaf['low'])}{between}{_short(leaf['high'])}"
     return text
 
 

@@ -11,13 +11,10 @@ from torch import nn
 
 from common.anonymizers.contract import Floats
 from common.audits.attributes import attribute
-from common.audits.auroc import auroc
 from common.audits.corner import Point, corner_distance, symmetric_corner_distance
 from common.audits.reidentification import closed_set
-from common.audits.utility import diagnosis, prd
-from common.ecg.labels import decided
-from common.protocol import ARRHYTHMIA_CLASSES
-from common.results import Estimate, clustered_bootstrap
+from common.audits.utility import diagnosis, gain, prd
+from common.results import Estimate
 from common.training import Indices, predict
 from server.attackers import present, train_attacker, train_diagnosis
 from simulations.studies.bench import Bench
@@ -86,21 +83,7 @@ def distances(clean: dict[str, Any], row: dict[str, Any]) -> dict[str, float]:
 
 def paired(bench: Bench, released: Floats, rows: Indices) -> dict[str, Estimate]:
     """Macro-AUROC released minus clean, per network, with a paired patient-clustered interval."""
-    bundles = bench.bundles
-    classes = decided(bundles.allowed[rows])
-    kept = rows[classes >= 0]
-    truth = classes[classes >= 0]
-    present = [c for c in range(len(ARRHYTHMIA_CLASSES)) if 0 < np.sum(truth == c) < len(truth)]
-    networks = {"frozen": bench.frozen.diagnosis, **bench.judges}
-    found = {}
-    for name, network in networks.items():
-        before, after = (_scores(network, version[kept]) for version in (bundles.clean, released))
-
-        def gain(weights: NDArray[np.float64], before: NDArray[np.float64] = before,
-                 after: NDArray[np.float64] = after) -> NDArray[np.float64]:
-            each = [auroc(truth == c, after[:, c], weights) - auroc(truth == c, before[:, c],
-                                                                    weights) for c in present]
-            return np.asarray(np.nanmean(each, axis=0))
-
-        found[name] = clustered_bootstrap(gain, bundles.patient[kept])
-    return found
+    bundles, networks = bench.bundles, {"frozen": bench.frozen.diagnosis, **bench.judges}
+    return {name: gain([(_scores(network, bundles.clean[rows]), _scores(network, released[rows]))],
+                       bundles.allowed[rows], bundles.patient[rows])
+            for name, network in networks.items()}

@@ -15,7 +15,7 @@ from common.audits.reidentification import (
     identification_rate,
     protocols,
 )
-from common.audits.utility import diagnosis, prd
+from common.audits.utility import diagnosis, gain, prd
 from common.ecg.labels import decided
 from common.results import clustered_bootstrap, mean_estimate
 
@@ -36,6 +36,39 @@ def test_diagnosis_agrees_with_sklearn_on_decided_windows():
     assert result["macro_auroc"].n == 180
     assert result["arrhythmia_accuracy"].value == pytest.approx(
         np.mean(scores[20:].argmax(1) == classes[20:]))
+
+
+def answers(seed, strength, classes):
+    noise = np.random.default_rng(seed).normal(size=(len(classes), 4))
+    return noise + strength * np.eye(4)[classes]
+
+
+def test_a_gain_is_the_difference_of_macro_aurocs_and_is_paired():
+    classes, patient = np.arange(400) % 4, np.repeat(np.arange(20), 20)
+    allowed = (1 << classes).astype(np.uint8)
+    allowed[:20] = 15
+    weak, strong = answers(0, 0.5, classes), answers(1, 1.5, classes)
+    found = gain([(weak, strong)], allowed, patient)
+    apart = [diagnosis(one, allowed, patient)["macro_auroc"] for one in (weak, strong)]
+    assert found.value == pytest.approx(apart[1].value - apart[0].value) and found.low > 0
+    assert found.n == 380
+    # Nearly the same answers: the interval of the difference is far narrower than of either.
+    near = gain([(weak, weak + 0.01 * strong)], allowed, patient)
+    assert near.high - near.low < (apart[0].high - apart[0].low) / 5
+    same = gain([(weak, 3 * weak)], allowed, patient)
+    assert (same.value, same.low, same.high) == (0, 0, 0)
+
+
+def test_gains_of_several_networks_are_averaged_and_subtracted():
+    classes, patient = np.arange(400) % 4, np.repeat(np.arange(20), 20)
+    allowed = (1 << classes).astype(np.uint8)
+    a, b, c = ((answers(i, 0.5, classes), answers(i + 9, i, classes)) for i in (1, 2, 3))
+    each = [gain([one], allowed, patient).value for one in (a, b, c)]
+    assert gain([a, b, c], allowed, patient).value == pytest.approx(np.mean(each))
+    beyond = gain([c], allowed, patient, beyond=[a, b])
+    assert beyond.value == pytest.approx(each[2] - (each[0] + each[1]) / 2)
+    none = gain([c], allowed, patient, beyond=[c])
+    assert (none.value, none.low, none.high) == (0, 0, 0)
 
 
 def test_prd_of_a_known_change():
