@@ -39,7 +39,8 @@ def attack(case: Case) -> dict[str, Any]:
         patients: "in training" and "reserved" (of patients that no training of the anonymizer
             saw), each networks (name -> clean, released, gain) and excess (how much more the
             frozen network gains than the independent ones). "retrained" is compared with the
-            network of the same architecture and seed that was trained on clean windows.
+            network of the same architecture and seed that was trained on clean windows. Empty
+            where no window is labelled.
         flags: lines about networks that were written for, or did not learn.
         waves: of `waves_agree`.
         beats: of `classes_agree`, by a rule of RR intervals: bundles have no annotated beats.
@@ -68,7 +69,7 @@ def _scores(case: Case, bundles: Bundles, rows: Indices) -> Scores:
     for seed in range(case.settings.audit.seeds):
         for architecture in ARCHITECTURES:
             name = f"{architecture}-{seed}" if seed else architecture
-            network = case.independent if name == _FIRST else _independent(case, name, architecture)
+            network = _independent(case, name, architecture)
             found[name] = (predict(network, clean).double().numpy(),
                            predict(network, released).double().numpy())
     case.progress("retraining a diagnosis network on released windows")
@@ -83,6 +84,8 @@ def _scores(case: Case, bundles: Bundles, rows: Indices) -> Scores:
 
 
 def _independent(case: Case, name: str, architecture: str) -> Classifier:
+    if name == _FIRST and case.independent:
+        return case.independent
     case.progress(f"training an independent diagnosis network: {name}")
     return train_diagnosis(case.bundles, case.bundles.clean, case.settings,
                            case.folder / f"independent-{name}.safetensors", architecture)
