@@ -131,6 +131,8 @@ class Audit:
     batch: int = 32
     lr: float = 4e-3
     width: int = 8  # of the auditor's networks
+    references: int = 4  # models a stage that RMIA compares with; an even number
+    shadows: int = 16  # diagnosis models that LiRA compares with; an even number
     examples: bool = False  # print waveforms of real patients in the report
     attacks: list[str] = field(default_factory=lambda: ["identification", "membership"])
 
@@ -138,6 +140,10 @@ class Audit:
         for name in ("steps", "batch", "width"):
             _check(f"audit.{name}", getattr(self, name), getattr(self, name) >= 1, ">= 1")
         _check("audit.lr", self.lr, 0 < self.lr < 1, "(0, 1)")
+        for name in ("references", "shadows"):  # each patient is in exactly half of them
+            value = getattr(self, name)
+            _check(f"audit.{name}", value, 2 <= value <= 256 and value % 2 == 0,
+                   "even numbers, 2 to 256")
         _check("audit.attacks", self.attacks, set(self.attacks) <= set(ATTACKS),
                f"any of {', '.join(ATTACKS)}")
 
