@@ -131,7 +131,7 @@ class Audit:
     batch: int = 32
     lr: float = 4e-3
     width: int = 8  # of the auditor's networks
-    references: int = 4  # models a stage that RMIA compares with; an even number
+    references: int = 4  # models of each stage that RMIA compares with; an even number
     shadows: int = 16  # diagnosis models that LiRA compares with; an even number
     examples: bool = False  # print waveforms of real patients in the report
     attacks: list[str] = field(default_factory=lambda: ["identification", "membership"])

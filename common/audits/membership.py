@@ -112,7 +112,8 @@ def lira(target: Floats, references: Floats, seen: Bools) -> Floats:
     Raises:
         InputError: all references saw a window.
 
-    Source: Carlini et al., "Membership inference attacks from first principles" (2022), algorithm 1.
+    Source: Carlini et al., "Membership inference attacks from first principles" (2022),
+    algorithm 1.
     """
     _check(target, references, seen)
     out = _normal(references, ~seen)

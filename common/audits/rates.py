@@ -122,7 +122,8 @@ def rates(score: Floats, member: Bools, patient: Ints) -> dict[str, Any]:
         found["at"].append({"at": at, "fpr": proportion(called[~member], patient[~member]),
                             "tpr": proportion(called[member], patient[member], chance=at)})
     shown = _thinned(false, true)
-    found["roc"] = {"fpr": (false[shown] / outside).tolist(), "tpr": (true[shown] / inside).tolist()}
+    found["roc"] = {"fpr": (false[shown] / outside).tolist(),
+                    "tpr": (true[shown] / inside).tolist()}
     return found
 
 

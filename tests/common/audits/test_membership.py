@@ -137,7 +137,7 @@ def test_enrolment_loss_knows_who_is_near_the_own_other_half():
 
 
 def test_enrolment_loss_of_a_case_by_hand():
-    """Two patients with orthogonal halves of their own: cosines 1 and 0, a loss of log(1 + e^-10)."""
+    """Two patients at right angles: cosines 1 and 0, a loss of log(1 + e^-10)."""
     embedding = np.array([[1, 0], [2, 0], [0, 1], [0, 3]], dtype=np.float32)
     found = enrolment_loss(embedding, np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1], dtype=bool))
     assert found == pytest.approx(np.full(4, np.log1p(np.exp(-10))), rel=1e-3)

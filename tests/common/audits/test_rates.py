@@ -12,7 +12,8 @@ from sklearn.metrics import roc_auc_score
 from common.audits.rates import auc, proportion, rates, roc
 
 
-@pytest.mark.parametrize(("k", "n"), [(0, 3), (1, 3), (3, 3), (0, 1), (7, 20), (19, 20), (50, 1000)])
+@pytest.mark.parametrize(("k", "n"), [(0, 3), (1, 3), (3, 3), (0, 1), (7, 20), (19, 20),
+                                      (50, 1000)])
 def test_an_interval_is_clopper_pearsons_where_each_patient_counts_once(k, n):
     found = proportion(np.arange(n) < k, np.arange(n))
     exact = binomtest(k, n).proportion_ci(0.95, "exact")
