@@ -132,6 +132,8 @@ class Audit:
     lr: float = 4e-3
     width: int = 8  # of the auditor's networks
     seeds: int = 1  # networks of each architecture, where an attack trains several
+    references: int = 4  # models of each stage that RMIA compares with; an even number
+    shadows: int = 16  # diagnosis models that LiRA compares with; an even number
     examples: bool = False  # print waveforms of real patients in the report
     attacks: list[str] = field(default_factory=lambda: ["identification", "membership"])
     encoders: list[str] = field(default_factory=lambda: ["classifier"])  # of identification
@@ -140,6 +142,10 @@ class Audit:
         for name in ("steps", "batch", "width", "seeds"):
             _check(f"audit.{name}", getattr(self, name), getattr(self, name) >= 1, ">= 1")
         _check("audit.lr", self.lr, 0 < self.lr < 1, "(0, 1)")
+        for name in ("references", "shadows"):  # each patient is in exactly half of them
+            value = getattr(self, name)
+            _check(f"audit.{name}", value, 2 <= value <= 256 and value % 2 == 0,
+                   "even numbers, 2 to 256")
         _check("audit.attacks", self.attacks, set(self.attacks) <= set(ATTACKS),
                f"any of {', '.join(ATTACKS)}")
         _check("audit.encoders", self.encoders, set(self.encoders) <= set(ENCODERS),

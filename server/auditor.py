@@ -24,6 +24,7 @@ from server.attackers import Windows
 from server.attacks import (
     identification,
     membership,
+    membership_references,
     purified,
     recording,
     retraining,
@@ -43,6 +44,7 @@ ATTACKS: dict[str, Callable[[Case], dict[str, Any]]] = {
     "unseen": unseen.attack,
     "purified": purified.attack,
     "membership": membership.attack,
+    "membership_references": membership_references.attack,
 }
 
 

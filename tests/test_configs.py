@@ -32,6 +32,8 @@ def test_paper_profile_is_the_papers():
     ("privacy.epsilon=0", "(0, 1000]"),
     ("privacy=patient", "patient"),
     ("rean.bound=2", "(0, 1]"),
+    ("audit.references=3", "even numbers, 2 to 256"),
+    ("audit.shadows=0", "even numbers, 2 to 256"),
 ])
 def test_bad_overrides_name_the_setting_and_the_bound(override, words):
     with pytest.raises(InputError, match=".+") as caught:

@@ -17,6 +17,7 @@ from server.overrides import compose_settings
 from server.report import figures
 from server.report.attack_figures import pictures
 from server.report.findings import findings
+from server.report.roc import rocs
 from server.report.table import HEADER, accounts, cell, prose, result_rows
 
 
@@ -36,6 +37,7 @@ def write_report(folder: Path, examples: bool) -> Path:
         "page.html", folder / "report.html",
         metrics=metrics, attacks=ATTACKS, pictures=pictures(metrics), header=HEADER,
         rows=result_rows(metrics), accounts=accounts(metrics), cell=cell, prose=prose,
+        roc={name: rocs(metrics.get(name, {})) for name in ("membership", "membership_references")},
         trade_off=figures.trade_off(metrics), curves=figures.curves(metrics), waves=waves,
         config=yaml.safe_dump(metrics["config"], sort_keys=False), command=_command(metrics))
 

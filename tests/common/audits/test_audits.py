@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from common.audits.matching import Matches, match
-from common.audits.membership import loss_gap
 from common.audits.reidentification import (
     by_gallery_size,
     closed_set,
@@ -136,21 +135,3 @@ def test_gallery_and_probe_never_share_a_moment():
     assert set(patient[found["different records"][1]]) == {1}
     assert set(patient[found["same session"][1]]) == {0}
     assert len(found["different records"][0]) == len(gallery)
-
-
-def test_membership_without_windows_or_without_non_members_is_unknown():
-    nothing = np.zeros(0)
-    assert math.isnan(loss_gap(nothing, nothing.astype(bool), nothing.astype(int)).value)
-    assert math.isnan(loss_gap(np.ones(2), np.ones(2, bool), np.arange(2)).value)
-    one = loss_gap(np.array([1.0, 2.0, 3.0]), np.array([True, True, False]), np.arange(3))
-    assert one.value == 1 and math.isnan(one.low)
-
-
-def test_membership_finds_a_gap_and_finds_none_where_there_is_none():
-    patient = np.repeat(np.arange(20), 10)
-    member = patient < 10
-    noise = np.random.default_rng(0).normal(size=200)
-    assert loss_gap(noise + 5 * ~member, member, patient).value > 0.95
-    none = loss_gap(noise, member, patient)
-    assert none.low < 0.5 < none.high
-    assert none.n == 20
