@@ -42,7 +42,7 @@ def bundles(sites="AB", patients=PATIENTS, wrong=1):
     n, reserved = len(patient), patient % 2 == 1
     bass = generator.integers(0, 4, patients)[patient]
     notes = np.array([12 + generator.permutation(20)[:3] for _ in range(2 * patients)])
-    notes = np.c_[np.array([1, 6, 36, 46])[bass], np.repeat(notes, WINDOWS // 2, axis=0)]  # cycles a window
+    notes = np.c_[np.array([1, 6, 36, 46])[bass], np.repeat(notes, WINDOWS // 2, axis=0)]
     phase = 6.3 * generator.random((n, 4, 1))
     time = np.linspace(0, 2 * np.pi, 100, endpoint=False)
     waves = np.sin(notes[:, :, None] * time + phase).mean(1, keepdims=True)
