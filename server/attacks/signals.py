@@ -76,13 +76,14 @@ def released(case: Case, stage: Stage, hospital: int) -> nn.Module | None:
 def usable(bundles: Bundles, stage: Stage) -> Indices:
     """Training windows that carry information for a stage, as a hospital chooses them."""
     rows = bundles.rows("train")
+    known = np.ones(len(rows), dtype=bool)
     if stage == "diagnosis":
-        return rows[bundles.allowed[rows] != (1 << len(ARRHYTHMIA_CLASSES)) - 1]
-    if stage in ATTRIBUTES:
-        return rows[getattr(bundles, stage)[rows] >= 0]
-    if stage == "anonymizer":  # what is NaN was not released
-        return rows[np.isfinite(bundles.released[rows]).all(axis=(1, 2))]
-    return rows
+        known = bundles.allowed[rows] != (1 << len(ARRHYTHMIA_CLASSES)) - 1
+    elif stage in ATTRIBUTES:
+        known = getattr(bundles, stage)[rows] >= 0
+    elif stage == "anonymizer":  # what is NaN was not released
+        known = np.isfinite(bundles.released[rows]).all(axis=(1, 2))
+    return rows[known]
 
 
 def _label_loss(bundles: Bundles, stage: Stage, rows: Indices, logits: Tensor) -> Tensor:

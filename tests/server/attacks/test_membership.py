@@ -40,9 +40,10 @@ def bundles(sites="AB", patients=PATIENTS, wrong=1):
     generator = np.random.default_rng(0)
     patient = np.repeat(np.arange(patients), WINDOWS)
     n, reserved = len(patient), patient % 2 == 1
-    bass = generator.integers(0, 4, patients)[patient]
+    bass = np.repeat(generator.integers(0, 4, 2 * patients), WINDOWS // 2)
     notes = np.array([12 + generator.permutation(20)[:3] for _ in range(2 * patients)])
-    notes = np.c_[np.array([1, 6, 36, 46])[bass], np.repeat(notes, WINDOWS // 2, axis=0)]
+    notes = np.repeat(notes, WINDOWS // 2, axis=0)
+    notes = np.c_[np.array([1, 6, 36, 46])[bass], notes]  # cycles a window
     phase = 6.3 * generator.random((n, 4, 1))
     time = np.linspace(0, 2 * np.pi, 100, endpoint=False)
     waves = np.sin(notes[:, :, None] * time + phase).mean(1, keepdims=True)
@@ -102,6 +103,7 @@ def test_a_model_that_memorises_is_found_against_references(memorised):
     only = replace(memorised, bundles=nobody, settings=brief, models=None)
     found = membership_references.attack(only)
     assert set(found) == {"diagnosis", "sex"}  # nobody's age is known, no weights were given
+    assert (only.folder / "reference" / "identity-0.safetensors").exists()  # where sex starts
     for tree in (found["diagnosis"]["rmia"], found["sex"]["rmia"]):
         assert tree["patient"]["auc"].value > 0.95
         assert tree["patient"]["at"][0]["tpr"].value > 0.8
