@@ -39,4 +39,4 @@ ERRORS: Final = {
 }
 
 # What an audit may do beside its first table, in this order; `audit.attacks` chooses.
-ATTACKS: Final = ("identification", "membership")
+ATTACKS: Final = ("identification", "membership", "inversion")

@@ -22,7 +22,7 @@ from common.results import SCHEMA_VERSION, Estimate, read_json, write_json
 from common.scenarios import scenario_of
 from common.training import predict
 from server.attackers import Attacker, Windows
-from server.attacks import identification, membership
+from server.attacks import identification, inversion, membership
 from server.attacks.case import Case, classified
 from server.bundles import Bundles
 from server.learned import not_learned
@@ -31,6 +31,7 @@ from server.learned import not_learned
 ATTACKS: dict[str, Callable[[Case], dict[str, Any]]] = {
     "identification": identification.attack,
     "membership": membership.attack,
+    "inversion": inversion.attack,
 }
 
 

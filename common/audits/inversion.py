@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 Loss = Callable[[Tensor], Tensor]  # windows (B, leads, L) -> loss of each, (B,)
 Draw = Callable[[Tensor], Tensor]  # signals (B, leads, T) -> windows (B, leads, L) that hold them
@@ -60,6 +60,18 @@ def prior_of(examples: Tensor, aligned: bool) -> Prior:
 def stacked(priors: list[Prior]) -> Prior:
     """Priors of one row each, one for each target."""
     return Prior(torch.cat([p.mean for p in priors]), torch.cat([p.gain for p in priors]))
+
+
+def margin(logits: Tensor, label: Tensor) -> Tensor:
+    """How far the other classes are ahead of a label, (B, C) -> (B,).
+
+    Cross-entropy stops pulling as soon as the class is sure, long before a window looks like it
+    (Yuan et al., 2023).
+    """
+    own = nn.functional.one_hot(label, logits.shape[1]).bool()
+    others = logits.masked_fill(own, -torch.inf).logsumexp(1)
+    lead: Tensor = others - logits[own]
+    return lead
 
 
 def unit(x: Tensor) -> Tensor:

@@ -142,8 +142,10 @@ def _victims(case: Case, sigma: float) -> list[tuple[str, nn.Module, float | Non
     easy = nn.Sequential(nn.Flatten(), nn.Linear(leads * case.bundles.clean.shape[2], 32),
                          nn.Sigmoid(), nn.Linear(32, len(ARRHYTHMIA_CLASSES)))
     victims: list[tuple[str, nn.Module, float | None, float]] = [
-        ("easy-none", easy, None, 0.0), ("first-none", first, None, 0.0),
-        ("first-weak", first, clip, WEAK * sigma), ("first-window", first, clip, sigma)]
+        (f"{name}-{kind}", network, norm, noise)
+        for name, network in (("easy", easy), ("first", first))
+        for kind, norm, noise in (("none", None, 0.0), ("weak", clip, WEAK * sigma),
+                                  ("window", clip, sigma))]
     assert case.models is not None
     file = case.models / "diagnosis.safetensors"
     if file.exists():

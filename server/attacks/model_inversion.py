@@ -156,8 +156,7 @@ def _models(case: Case, target: Target) -> dict[str, tuple[nn.Module, Loss]]:
     patients = attacker.sizes[0]
 
     def named(x: Tensor, which: Tensor) -> Tensor:
-        return nn.functional.cross_entropy(attacker(x)[:, :patients], people[which],
-                                           reduction="none")
+        return inversion.margin(attacker(x)[:, :patients], people[which])
 
     models: dict[str, tuple[nn.Module, Loss]] = {"head": (attacker, named)}
     file = case.models / "identity.safetensors" if case.models else None
@@ -194,8 +193,7 @@ def _real(bundles: Bundles, judge: Attacker, target: Target) -> dict[str, Estima
     """Test windows of the same people: what a perfect reconstruction would reach."""
     rows = _sample(bundles, bundles.rows("test"), target.people)
     beats = mean_beats(bundles.clean[rows], bundles.patient[rows], target.people, target.rate)
-    row = _row(judge, bundles.clean[rows], beats, target, bundles.patient[rows])
-    return row
+    return _row(judge, bundles.clean[rows], beats, target, bundles.patient[rows])
 
 
 def _row(judge: Attacker, windows: Windows, beats: NDArray[np.float64], target: Target,
