@@ -1,9 +1,9 @@
 """Windows out of one update: those whose gradient is the one that a hospital sent.
 
-Source: Zhu et al. (2019); with the cosine distance and total variation of Geiping et al. (2020), and
-labels read from the gradient of the last bias (Zhao et al., 2020; counts as Wainakh et al., 2021).
-One step of one batch is what it can undo. A round of many AdamW steps shows the server their sum
-alone: that is harder, and not modelled here.
+Source: Zhu et al. (2019); with the cosine distance and total variation of Geiping et al. (2020),
+and labels read from the gradient of the last bias (Zhao et al., 2020; counts as Wainakh et al.,
+2021). One step of one batch is what it can undo. A round of many AdamW steps shows the server their
+sum alone: that is harder, and not modelled here.
 
 Many updates are attacked side by side, [T] of B windows each: a small network spends its time
 between operations, not in them.
@@ -28,7 +28,7 @@ _AGAIN = 50  # steps after which the clipping of guessed windows is measured aga
 class Effort:
     """How hard a gradient inversion tries; fields as of `inversion.Effort`."""
 
-    steps: int = 400
+    steps: int = 150
     lr: float = 0.1
     restarts: int = 1
     norm: float = 1e-4

@@ -31,6 +31,7 @@ from common.results import mean_estimate
 from common.training import device_of, sampling, seed_from, shifted
 from server.attackers import Attacker
 from server.attacks.case import Case
+from server.attacks.gradient_linkage import Victim, linked
 from server.attacks.model_inversion import judge_of
 from server.bundles import Bundles
 
@@ -38,7 +39,7 @@ Ints = NDArray[np.int64]
 
 SIZES = {1: 8, 8: 2}  # windows of a batch -> updates that are attacked
 WEAK = 1e-3  # of the noise of the privacy target: how little is enough?
-EFFORT = Effort()
+SHARE = 0.3  # of `audit.steps`: a larger profile tries harder
 _KNOWN = 400  # windows of other people that the attacker has
 
 
@@ -71,13 +72,15 @@ def gradient_inversion(case: Case) -> dict[str, Any]:
     if case.models is None or not len(rows):
         return {}
     sigma = noise_multiplier(bundles, case.settings)
+    victims = _victims(case, sigma)
     tree: dict[str, Any] = {"sigma": sigma, "weak": WEAK * sigma,
-                            "epsilon": case.settings.privacy.epsilon, "rows": {}}
+                            "epsilon": case.settings.privacy.epsilon, "rows": {},
+                            "linked": linked(case, rows, victims)}
     arrays: dict[str, NDArray[Any]] = {}
     for size, count in SIZES.items():
         made = drawn(case, rows, size, count)
         arrays |= {f"target-{size}": made.x.cpu().numpy(), f"patient-{size}": made.patient}
-        for name, network, clip, noise in _victims(case, sigma):
+        for name, network, clip, noise in victims:
             found, label = _inverted(case, made, f"{name}-{size}", network, clip, noise)
             arrays[f"{name}-{size}"] = found
             model, _, protection = name.partition("-")
@@ -132,7 +135,7 @@ def drawn(case: Case, rows: Ints, size: int, count: int) -> Updates:
                    bundles.patient[at], np.stack(others), inversion.stacked(priors))
 
 
-def _victims(case: Case, sigma: float) -> list[tuple[str, nn.Module, float | None, float]]:
+def _victims(case: Case, sigma: float) -> list[Victim]:
     """(name, network, clipping norm or None, noise multiplier) of each kind of update."""
     settings, leads = case.settings, case.bundles.clean.shape[1]
     clip, device = settings.privacy.clip, device_of(settings.device)
@@ -141,7 +144,7 @@ def _victims(case: Case, sigma: float) -> list[tuple[str, nn.Module, float | Non
     torch.manual_seed(seed_from(settings, "auditor", "easy"))
     easy = nn.Sequential(nn.Flatten(), nn.Linear(leads * case.bundles.clean.shape[2], 32),
                          nn.Sigmoid(), nn.Linear(32, len(ARRHYTHMIA_CLASSES)))
-    victims: list[tuple[str, nn.Module, float | None, float]] = [
+    victims: list[Victim] = [
         (f"{name}-{kind}", network, norm, noise)
         for name, network in (("easy", easy), ("first", first))
         for kind, norm, noise in (("none", None, 0.0), ("weak", clip, WEAK * sigma),
@@ -166,7 +169,8 @@ def _inverted(case: Case, made: Updates, name: str, network: nn.Module, clip: fl
         seen = (attack.updates(network, made.x, made.label) if clip is None else
                 attack.private_updates(network, made.x, made.label, clip, sigma, generator))
         label = _labels(network, [part.detach() for part in seen], made, clip, generator)
-        found = attack.reconstruct(network, seen, label, made.prior, EFFORT, generator, clip)
+        effort = Effort(steps=max(1, round(SHARE * case.settings.audit.steps)))
+        found = attack.reconstruct(network, seen, label, made.prior, effort, generator, clip)
         part = kept.with_suffix(".part.npz")
         np.savez(part, found=found.cpu().numpy(), label=label.cpu().numpy())
         part.replace(kept)

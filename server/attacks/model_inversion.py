@@ -35,7 +35,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 _PEOPLE = 24  # who are attacked, at most
 _EACH = 20  # windows of a patient that stand for them
-EFFORT = Effort()
+SHARE = 0.4  # of `audit.steps`: a larger profile tries harder
 
 
 def judge_of(case: Case) -> Attacker:
@@ -125,12 +125,13 @@ def _found(case: Case, target: Target) -> dict[str, NDArray[np.float32]]:
     made = {f"nothing-{form}": prior.signal(0.3 * torch.randn(
         prior.mean.shape, generator=_generator(case, form))).numpy()
         for form, (prior, _) in draws.items()}
+    effort = Effort(steps=max(1, round(SHARE * case.settings.audit.steps)))
     for name, (network, loss) in _models(case, target).items():
         network.eval().requires_grad_(False)
         for form, (prior, draw) in draws.items():
             case.progress(f"inverting {name}: {form}")
             made[f"{name}-{form}"] = inversion.invert(
-                loss, draw, prior, EFFORT, _generator(case, name + form)).numpy()
+                loss, draw, prior, effort, _generator(case, name + form)).numpy()
     return made
 
 

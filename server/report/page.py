@@ -36,7 +36,8 @@ def write_report(folder: Path, examples: bool) -> Path:
         "page.html", folder / "report.html",
         metrics=metrics, attacks=ATTACKS, header=HEADER, rows=result_rows(metrics),
         accounts=accounts(metrics), cell=cell, prose=prose,
-        trade_off=figures.trade_off(metrics), curves=figures.curves(metrics), waves=waves, reconstructions=reconstructions,
+        trade_off=figures.trade_off(metrics), curves=figures.curves(metrics), waves=waves,
+        reconstructions=reconstructions,
         config=yaml.safe_dump(metrics["config"], sort_keys=False), command=_command(metrics))
 
 

@@ -1,4 +1,4 @@
-"""Gradient inversion against known answers: exact where it must be, chance where nothing is left."""
+"""Gradient inversion against known answers: exact where it must be, chance where nothing is."""
 
 import copy
 

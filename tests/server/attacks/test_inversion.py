@@ -1,12 +1,12 @@
 """The inversions on a case as small as it can be, and that each part attacks what it says."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 import torch
 
-from common.audits import gradient_inversion as gradient
 from common.audits import inversion
 from common.config import Audit, Profile, Settings
 from common.models.classifier import build, shared_state
@@ -43,26 +43,33 @@ def made():
 
 
 def settings():
-    return Settings(threads=1, device="cpu", audit=Audit(steps=60, batch=16, width=4),
+    return Settings(threads=1, device="cpu", audit=Audit(steps=40, batch=16, width=4),
                     profile=Profile(sampling_rate=RATE, vit_width=16, vit_depth=1, resnet_width=4))
 
 
-@pytest.fixture
-def case(tmp_path, monkeypatch):
-    monkeypatch.setattr(model_inversion, "EFFORT", inversion.Effort(steps=3, restarts=1))
-    monkeypatch.setattr(gradient_inversion, "EFFORT", gradient.Effort(steps=2))
-    monkeypatch.setattr(gradient_inversion, "SIZES", {1: 2, 8: 1})
+@pytest.fixture(scope="module", autouse=True)
+def quick():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model_inversion, "SHARE", 0.05)
+        patch.setattr(gradient_inversion, "SHARE", 0.025)
+        patch.setattr(gradient_inversion, "SIZES", {1: 2, 8: 1})
+        yield
+
+
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory):
+    """A case, and what the attack found."""
+    folder = tmp_path_factory.mktemp("inversion")
     for stage in ("diagnosis", "identity"):
         network = build(stage, settings(), 1, 2, 0)
-        save_state(tmp_path / "models" / f"{stage}.safetensors", shared_state(stage, network), {})
-    said = []
-    (tmp_path / "audit").mkdir()
-    return Case(made(), settings(), tmp_path / "audit", said.append, tmp_path / "models"), said
+        save_state(folder / "models" / f"{stage}.safetensors", shared_state(stage, network), {})
+    (folder / "audit").mkdir()
+    case = Case(made(), settings(), folder / "audit", lambda what: None, folder / "models")
+    return case, attack(case)
 
 
-def test_all_parts_are_there_are_kept_and_are_drawn(case):
-    case, said = case
-    found = attack(case)
+def test_all_parts_are_there_are_kept_and_are_drawn(attacked):
+    case, found = attacked
     assert ATTACKS["inversion"] is attack
     assert set(found["model"]) == {"real", "nothing", "head", "template"}
     assert set(found["model"]["head"]) == {"window", "beat"}
@@ -72,26 +79,29 @@ def test_all_parts_are_there_are_kept_and_are_drawn(case):
         "real": {"none"}}
     assert rows["first"]["window"]["8"]["correlation"].n == 8
     assert rows["first"]["none"]["1"]["labels"].value == 1
+    assert set(found["gradient"]["linked"]["first"]) == {"none", "weak", "window"}
     assert found["gradient"]["weak"] == pytest.approx(1e-3 * found["gradient"]["sigma"])
     assert found["model"]["real"]["nearest"].value == 1  # the scores tell these patients apart
     write_json(case.folder / "inversion.json", found)
     assert json.loads((case.folder / "inversion.json").read_text()) == to_plain(found)
     assert reconstructions(case.folder, RATE).startswith("<svg")
-    said.clear()
+    said = []
     again = attack(Case(case.bundles, case.settings, case.folder, said.append, case.models))
     assert to_plain(again) == to_plain(found)
     assert not [line for line in said if line.startswith("inverting updates")]
 
 
-def test_without_a_run_only_the_worst_case_is_left(case):
-    case, said = case
-    found = attack(Case(case.bundles, case.settings, case.folder, said.append))
+def test_without_a_run_only_the_worst_case_is_left(attacked, tmp_path):
+    case, _ = attacked
+    for name in ("clean", "inversion-judge"):
+        shutil.copy(case.folder / f"{name}.safetensors", tmp_path)
+    found = attack(Case(case.bundles, case.settings, tmp_path, lambda what: None))
     assert set(found["model"]) == {"real", "nothing", "head"} and found["gradient"] == {}
     assert reconstructions(case.folder / "none", RATE) == ""
 
 
-def test_a_prior_is_of_other_people(case):
-    case, _ = case
+def test_a_prior_is_of_other_people(attacked):
+    case, _ = attacked
     target = model_inversion.targets(case)
     assert target.people.tolist() == [0, 1, 2, 3]
     own = case.bundles.clean[case.bundles.patient == 2]
@@ -104,8 +114,8 @@ def test_a_prior_is_of_other_people(case):
         assert not set(patients) & set(case.bundles.patient[rows.ravel()])
 
 
-def test_an_update_holds_the_windows_of_one_hospital_as_they_were_trained_on(case):
-    case, _ = case
+def test_an_update_holds_the_windows_of_one_hospital_as_they_were_trained_on(attacked):
+    case, _ = attacked
     rows = np.flatnonzero(case.bundles.part == 0)
     made = gradient_inversion.drawn(case, rows, 8, 2)
     for t in range(2):
