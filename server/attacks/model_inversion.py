@@ -127,7 +127,7 @@ def _found(case: Case, target: Target) -> dict[str, NDArray[np.float32]]:
         for form, (prior, _) in draws.items()}
     effort = Effort(steps=max(1, round(SHARE * case.settings.audit.steps)))
     for name, (network, loss) in _models(case, target).items():
-        network.eval().requires_grad_(False)
+        network.eval()
         for form, (prior, draw) in draws.items():
             case.progress(f"inverting {name}: {form}")
             made[f"{name}-{form}"] = inversion.invert(

@@ -18,6 +18,8 @@ from server.attacks.inversion import attack
 from server.auditor import ATTACKS
 from server.bundles import Bundles
 from server.report.inversion_figure import reconstructions
+from server.report.page import render
+from server.report.table import cell, prose
 
 RATE, PATIENTS, EACH = 50, 4, 16
 
@@ -84,7 +86,11 @@ def test_all_parts_are_there_are_kept_and_are_drawn(attacked):
     assert found["model"]["real"]["nearest"].value == 1  # the scores tell these patients apart
     write_json(case.folder / "inversion.json", found)
     assert json.loads((case.folder / "inversion.json").read_text()) == to_plain(found)
-    assert reconstructions(case.folder, RATE).startswith("<svg")
+    figure = reconstructions(case.folder, RATE)
+    assert figure.startswith("<svg")
+    page = render("sections/inversion.html", case.folder / "page.html", cell=cell, prose=prose,
+                  metrics={"inversion": to_plain(found)}, reconstructions=figure).read_text()
+    assert "first round" in page and "<svg" in page and page.count("<table>") == 3
     said = []
     again = attack(Case(case.bundles, case.settings, case.folder, said.append, case.models))
     assert to_plain(again) == to_plain(found)
@@ -97,6 +103,9 @@ def test_without_a_run_only_the_worst_case_is_left(attacked, tmp_path):
         shutil.copy(case.folder / f"{name}.safetensors", tmp_path)
     found = attack(Case(case.bundles, case.settings, tmp_path, lambda what: None))
     assert set(found["model"]) == {"real", "nothing", "head"} and found["gradient"] == {}
+    page = render("sections/inversion.html", tmp_path / "page.html", cell=cell, prose=prose,
+                  metrics={"inversion": to_plain(found)}, reconstructions="").read_text()
+    assert page.count("<table>") == 1 and "one update" not in page
     assert reconstructions(case.folder / "none", RATE) == ""
 
 
