@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from client.ledger import Ledger, Release
-from client.local_round import LocalRound, sampling, train_plainly, train_privately
+from client.local_round import LocalRound, train_plainly, train_privately
 from common.anonymizers.contract import Frozen
 from common.anonymizers.rean import at_share, rean_loss
 from common.config import Settings
@@ -33,6 +33,7 @@ from common.training import (
     allowed_loss,
     device_of,
     masked_loss,
+    sampling,
     seed_from,
 )
 

@@ -53,12 +53,6 @@ class LocalRound:
         return Schedule(self.training.lr, (self.number - 1) * steps, self.training.rounds * steps)
 
 
-def sampling(n: int, training: Training) -> tuple[float, int]:
-    """(sampling rate q, steps a round) of private training on n windows."""
-    q = min(1.0, training.batch / n)
-    return q, max(1, round(training.epochs / q))
-
-
 def train_plainly(local: LocalRound) -> float:
     """Train without privacy; the mean loss."""
     training = local.training

@@ -40,5 +40,5 @@ ERRORS: Final = {
 
 # What an audit may do beside its first table, in this order; `audit.attacks` chooses.
 ATTACKS: Final = ("retraining", "identification", "recording", "utility", "unseen", "purified",
-                  "membership", "membership_references")
+                  "membership", "membership_references", "inversion")
 ENCODERS: Final = ("classifier", "metric", "fiducial")  # windows -> embeddings, of identification

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from common.config import Settings
+from common.config import Settings, Training
 
 Indices = NDArray[np.int64]
 Fetch = Callable[[Indices], dict[str, Tensor]]
@@ -68,6 +68,12 @@ def shifted(batch: dict[str, Tensor], generator: np.random.Generator) -> dict[st
     first = torch.from_numpy(generator.integers(0, length, count)).to(x.device)
     order = (torch.arange(length, device=x.device) + first[:, None]) % length  # (B, L)
     return {**batch, "x": x.gather(2, order[:, None, :].expand(count, leads, length))}
+
+
+def sampling(n: int, training: Training) -> tuple[float, int]:
+    """(sampling rate q, steps a round) of private training on n windows."""
+    q = min(1.0, training.batch / n)
+    return q, max(1, round(training.epochs / q))
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from common.training import predict
 from server.attackers import Windows
 from server.attacks import (
     identification,
+    inversion,
     membership,
     membership_references,
     purified,
@@ -45,6 +46,7 @@ ATTACKS: dict[str, Callable[[Case], dict[str, Any]]] = {
     "purified": purified.attack,
     "membership": membership.attack,
     "membership_references": membership_references.attack,
+    "inversion": inversion.attack,
 }
 
 

@@ -14,7 +14,7 @@ from common.protocol import ATTACKS
 from common.results import read_json
 from server.bundles import load_bundles
 from server.overrides import compose_settings
-from server.report import figures
+from server.report import figures, inversion_figure
 from server.report.attack_figures import pictures
 from server.report.findings import findings
 from server.report.roc import rocs
@@ -29,16 +29,20 @@ def write_report(folder: Path, examples: bool) -> Path:
         examples: whether waveforms may be printed; real patients' only by an explicit option.
     """
     metrics = read_json(folder / "metrics.json")
-    waves = ""
+    waves = reconstructions = ""
     if examples and (folder / "bundles").exists():
         waves = figures.examples(load_bundles(folder / "bundles"),
                                  metrics["config"]["profile"]["sampling_rate"])
+    if examples and "inversion" in metrics:
+        reconstructions = inversion_figure.reconstructions(
+            folder / "audit", metrics["config"]["profile"]["sampling_rate"])
     return render(
         "page.html", folder / "report.html",
         metrics=metrics, attacks=ATTACKS, pictures=pictures(metrics), header=HEADER,
         rows=result_rows(metrics), accounts=accounts(metrics), cell=cell, prose=prose,
         roc={name: rocs(metrics.get(name, {})) for name in ("membership", "membership_references")},
         trade_off=figures.trade_off(metrics), curves=figures.curves(metrics), waves=waves,
+        reconstructions=reconstructions,
         config=yaml.safe_dump(metrics["config"], sort_keys=False), command=_command(metrics))
 
 
