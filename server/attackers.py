@@ -99,7 +99,7 @@ def fit_kept(network: nn.Module, settings: Settings, kept: Path, n: int, steps: 
 
 def present(windows: Windows, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Those of the rows whose window is there, and not NaN."""
-    return rows[~np.isnan(windows[rows, 0, 0])]
+    return np.asarray(rows[~np.isnan(windows[rows, 0, 0])])
 
 
 def train_attacker(bundles: Bundles, windows: Windows, settings: Settings, kept: Path,

@@ -55,7 +55,7 @@ class Bundles:
     def released_rows(self, part: str) -> Ints:
         """Rows of a temporal part that were released: all in a run, perhaps fewer in a folder."""
         rows = self.rows(part)
-        return rows[~np.isnan(self.released[rows, 0, 0])]
+        return np.asarray(rows[~np.isnan(self.released[rows, 0, 0])])
 
     def of_released(self) -> Bundles:
         """The same, with the windows that were not released (NaN) in no part."""

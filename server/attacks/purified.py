@@ -19,7 +19,7 @@ from common.errors import InputError
 from common.training import predict
 from server.attackers import Windows
 from server.attacks.case import Case, answered
-from server.attacks.restorers import denoiser, restorer
+from server.attacks.restorers import Restorer, denoiser, restorer
 
 Purify = Callable[[Windows], Windows]
 _PIECE = 1024  # windows filtered at a time
@@ -53,11 +53,20 @@ def _purifiers(case: Case) -> Iterator[tuple[str, Purify]]:
     """Each is made when its turn comes, as two are trained."""
     yield "none", lambda windows: windows
     for name, function in FILTERS.items():
-        yield name, partial(function, rate=case.settings.profile.sampling_rate)
+        yield name, partial(_filtered, function, case.settings.profile.sampling_rate)
     for name, train in (("denoiser", denoiser), ("restorer", restorer)):
         case.progress(f"training a purifier: {name}")
         network = train(case)
-        yield name, lambda windows, network=network: predict(network, windows).numpy()
+        yield name, partial(_restored, network)
+
+
+def _filtered(function: Callable[[Windows, float], Windows], rate: float,
+              windows: Windows) -> Windows:
+    return function(windows, rate)
+
+
+def _restored(network: Restorer, windows: Windows) -> Windows:
+    return np.asarray(predict(network, windows))
 
 
 def _in_pieces(purify: Purify, windows: Windows) -> Windows:

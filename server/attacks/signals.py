@@ -76,13 +76,13 @@ def released(case: Case, stage: Stage, hospital: int) -> nn.Module | None:
 def usable(bundles: Bundles, stage: Stage) -> Indices:
     """Training windows that carry information for a stage, as a hospital chooses them."""
     rows = bundles.rows("train")
-    known = np.ones(len(rows), dtype=bool)
+    known: NDArray[np.bool_] = np.ones(len(rows), dtype=bool)
     if stage == "diagnosis":
-        known = bundles.allowed[rows] != (1 << len(ARRHYTHMIA_CLASSES)) - 1
+        known = np.asarray(bundles.allowed[rows] != (1 << len(ARRHYTHMIA_CLASSES)) - 1)
     elif stage in ATTRIBUTES:
-        known = getattr(bundles, stage)[rows] >= 0
+        known = np.asarray(getattr(bundles, stage)[rows] >= 0)
     elif stage == "anonymizer":  # what is NaN was not released
-        known = np.isfinite(bundles.released[rows]).all(axis=(1, 2))
+        known = np.asarray(np.isfinite(bundles.released[rows]).all(axis=(1, 2)))
     return rows[known]
 
 

@@ -54,7 +54,8 @@ def times(n: int, patients: int, repeats: int) -> tuple[list[float], list[float]
     gallery, probe = (generator.standard_normal((n, DIMENSIONS)).astype(np.float32)
                       for _ in range(2))
     owner = np.arange(n) % patients
-    ours, bare = [], []
+    ours: list[float] = []
+    bare: list[float] = []
     for _ in range(repeats):
         for kept, way in ((ours, lambda: match(gallery, owner, probe, owner)),
                           (bare, lambda: product(gallery, probe))):
