@@ -180,5 +180,5 @@ def random_onsets(rate: float, seconds: float, generator: torch.Generator) -> Te
     """Onsets (samples) of the beats of a window at a regular rhythm of 55 to 110 a minute."""
     a, b = torch.rand(2, generator=generator).tolist()
     rr = 60 / (55 + 55 * a)
-    beats: Tensor = torch.arange(-3, math.ceil(seconds / rr) + 1) + b
-    return (beats * rr * rate).round().long()
+    beats: Tensor = (torch.arange(-3, math.ceil(seconds / rr) + 1) + b) * rr * rate
+    return beats.round().long()
