@@ -69,7 +69,7 @@ def noise(x: Tensor, longest: int) -> Tensor:
     """What is added to (B, leads, L): an average over 1 (white) to `longest` samples colours it."""
     width = int(max(1, longest) ** float(torch.rand(())))
     drawn = torch.randn(*x.shape[:2], x.shape[2] + width - 1, device=x.device)
-    coloured: Tensor = nn.functional.avg_pool1d(drawn, width, stride=1) * width**0.5  # of variance 1
+    coloured: Tensor = nn.functional.avg_pool1d(drawn, width, stride=1) * width**0.5
     return coloured * NOISE * torch.rand(len(x), 1, 1, device=x.device)
 
 
