@@ -91,7 +91,7 @@ def memorised(tmp_path_factory):
 @pytest.mark.parametrize("stage", ["diagnosis", "identity", "sex"])
 def test_a_model_that_memorises_is_found_by_its_loss(memorised, stage):
     found = membership.attack(memorised)[stage]["loss"]
-    assert found["patient"]["auc"].value > 0.98
+    assert found["patient"]["auc"].value > 0.9
     at = found["patient"]["at"][0]
     assert at["at"] == pytest.approx(1 / 12) and at["tpr"].value > 0.9
     assert found["hospitals"]["A"]["members"] == found["hospitals"]["A"]["non_members"] == 12
@@ -105,7 +105,7 @@ def test_a_model_that_memorises_is_found_against_references(memorised):
     assert set(found) == {"diagnosis", "sex"}  # nobody's age is known, no weights were given
     assert (only.folder / "reference" / "identity-0.safetensors").exists()  # where sex starts
     for tree in (found["diagnosis"]["rmia"], found["sex"]["rmia"]):
-        assert tree["patient"]["auc"].value > 0.95
+        assert tree["patient"]["auc"].value > 0.9
         assert tree["patient"]["at"][0]["tpr"].value > 0.8
     assert found["diagnosis"]["lira"]["patient"]["auc"].low > 0.55  # of four shadows, not sixteen
 
