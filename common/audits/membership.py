@@ -152,6 +152,16 @@ def logit(loss: Floats) -> Floats:
     return np.asarray(-sure - np.log(-np.expm1(-sure)))
 
 
+def levelled(statistic: Floats) -> Floats:
+    """The statistic less its mean over the windows of a model, [..., n].
+
+    The released model learnt from more patients than a reference does and is surer of every window;
+    `lira` would take that for the window. It needs no label, and where shadows take the released
+    model's place, whose members are known, the attack is stronger with it.
+    """
+    return np.asarray(statistic - statistic.mean(axis=-1, keepdims=True))
+
+
 def enrolment_loss(embedding: NDArray[np.float32], patient: Ints, late: Bools) -> Floats:
     """A loss for people who have no class: is a window near its own patient's other half?
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from common.audits.membership import lira, logit, rmia
+from common.audits.membership import levelled, lira, logit, rmia
 from common.protocol import Stage
 from common.training import seed_from
 from server.attacks.case import Case
@@ -34,7 +34,7 @@ def attack(case: Case) -> dict[str, Any]:
         found[stage] = {"rmia": verdict(bundles, signal.rows, rmia_by_hospital(
             case, signal, losses[first], seen[first]))}
         if stage == "diagnosis":
-            score = lira(logit(signal.target), logit(losses), seen)
+            score = lira(levelled(logit(signal.target)), levelled(logit(losses)), seen)
             found[stage]["lira"] = verdict(bundles, signal.rows, score)
     return found
 

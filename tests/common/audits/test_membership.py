@@ -8,6 +8,7 @@ import pytest
 from common.audits.membership import (
     by_patient,
     enrolment_loss,
+    levelled,
     lira,
     logit,
     loss_gap,
@@ -89,6 +90,15 @@ def test_logit_is_of_the_probability_and_stays_finite():
     p = np.array([0.1, 0.5, 0.999])
     assert logit(-np.log(p)) == pytest.approx(np.log(p / (1 - p)))
     assert np.isfinite(logit(np.array([0.0, 800.0]))).all()
+
+
+def test_a_released_model_that_is_surer_of_everything_is_levelled_with_its_references():
+    target, references, seen = losses(16, gap=0.6)
+    surer, shadows = logit(target) + 3, logit(references)
+    assert levelled(surer) == pytest.approx(levelled(logit(target)))
+    assert levelled(shadows).mean(axis=1) == pytest.approx(np.zeros(16), abs=1e-9)
+    found = rates(*by_patient(lira(levelled(surer), levelled(shadows), seen), MEMBER, PATIENT))
+    assert found["auc"].value > 0.95
 
 
 @pytest.mark.parametrize("name", ["rmia", "lira"])
