@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from common.errors import InputError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _CHUNK = 1 << 21  # weights of resamples held at once
 
 

@@ -73,6 +73,7 @@ def audit(case: Case) -> dict[str, Any]:
         "warnings": _warnings(clean),
         "guarantee": scenario_of(
             settings.training, settings.privacy.unit, settings.engine).guarantee,
+        "networks": case.folder.name,  # of the run's folders, the one that holds the auditor's
         "config": settings.as_dict(),
         "seed": settings.seed,
     }
@@ -91,13 +92,26 @@ def _warnings(clean: dict[str, Any]) -> list[str]:
 
 
 def attacked(case: Case, name: str) -> dict[str, Any]:
-    """What an attack found, now or in a call that was interrupted later."""
-    kept = case.folder / f"{name}.json"
-    if not kept.exists():
-        case.progress(f"attack: {name}")
-        write_json(kept, ATTACKS[name](case))
-    found: dict[str, Any] = read_json(kept)
-    return found
+    """What an attack found, now or in an earlier call that asked the same."""
+    kept, asked = case.folder / f"{name}.json", asked_of(case.settings)
+    if kept.exists():
+        before = read_json(kept)
+        if before["asked"] == asked:
+            return dict(before["found"])
+    case.progress(f"attack: {name}")
+    write_json(kept, {"asked": asked, "found": ATTACKS[name](case)})
+    return dict(read_json(kept)["found"])
+
+
+def asked_of(settings: Settings, *more: str) -> dict[str, Any]:
+    """Settings of the audit that figures depend on: which attacks are made, and shown, does not.
+
+    Args:
+        settings: of the run or the audit.
+        more: further settings of the audit to leave out.
+    """
+    return {key: value for key, value in settings.as_dict()["audit"].items()
+            if key not in ("attacks", "examples", *more)}
 
 
 def _row(case: Case, version: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The strongest attacker on embeddings: a network whose only aim is that a person is near itself.
+"""An attacker on embeddings: a network whose only aim is that a person is near itself.
 
 Source: ArcFace (Deng et al., 2019): cross-entropy of scaled cosines with an angular margin between
 the own patient's direction and all others.

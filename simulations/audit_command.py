@@ -95,8 +95,10 @@ def audit(
 
 def _of_run(folder: Path, words: Sequence[str], console: Console) -> tuple[dict[str, Any], Path]:
     """Attack a finished run again, with other settings of `audit`; its metrics and report."""
+    from common.protocol import ATTACKS
     from common.results import read_json, write_json
     from server.attacks.case import Case
+    from server.auditor import asked_of
     from server.auditor import audit as attack
     from server.bundles import load_bundles
     from server.overrides import compose_settings
@@ -105,15 +107,17 @@ def _of_run(folder: Path, words: Sequence[str], console: Console) -> tuple[dict[
 
     settings = open_run(folder)
     if words:
-        wanted = compose_settings([f"profile={settings.profile.name}", *words]).audit
+        own = [f"audit.{key}={value}" for key, value in asked_of(settings, "encoders").items()]
+        wanted = compose_settings([*own, *words]).audit  # of two of the same, the last counts
         settings = replace(settings, audit=wanted)
     old = read_json(folder / "metrics.json")
     kept = folder / "audit"
-    if settings.audit.steps != old["config"]["audit"]["steps"]:
+    if _key(settings) != _key(open_run(folder)):
         kept = folder / f"audit-{_key(settings)}"  # networks of other settings stay apart
     found = attack(Case(load_bundles(folder / "bundles"), settings, kept, clock(console),
                         folder / "models"))
-    write_json(folder / "metrics.json", {**old, **found})
+    rest = {key: tree for key, tree in old.items() if key not in ATTACKS}
+    write_json(folder / "metrics.json", {**rest, **found})
     page = write_report(folder, examples=not settings.hospitals or settings.audit.examples)
     return read_json(folder / "metrics.json"), page
 
@@ -148,9 +152,11 @@ def _of_folders(folders: Folders, words: Sequence[str], run_dir: Path | None,
 
 
 def _key(settings: Settings) -> str:
-    """Digest of what the auditor's networks depend on; which attacks are made does not count."""
-    plain = {**settings.as_dict()["audit"], "attacks": [], "encoders": [], "examples": False}
-    text = repr((plain, settings.profile, settings.seed, settings.labels))
+    """Digest of what the auditor's networks depend on; which and how many are made does not."""
+    from server.auditor import asked_of
+
+    text = repr((asked_of(settings, "encoders", "seeds"), settings.profile, settings.seed,
+                 settings.labels))
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 

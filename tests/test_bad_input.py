@@ -194,7 +194,7 @@ def test_a_folder_without_permission(
         ("simulate resume=file", "allowed: the directory of an earlier run"),
         ("simulate resume=wrong", "settings key is 'colour'; allowed: hospitals"),
         ("report empty", "RUN is 'empty', which holds no metrics.json; allowed: a finished run"),
-        ("report wrong", "has schema_version 99; allowed: 1"),
+        ("report wrong", "has schema_version 99; allowed: 2"),
     ],
 )
 def test_commands(site: Path, capsys: pytest.CaptureFixture[str], words: str, line: str) -> None:

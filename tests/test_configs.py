@@ -1,6 +1,7 @@
 import pytest
 
 from common.errors import InputError
+from common.protocol import ATTACKS, ENCODERS
 from common.scenarios import SCENARIOS
 from server.overrides import compose_settings
 
@@ -45,3 +46,12 @@ def test_bad_overrides_name_the_setting_and_the_bound(override, words):
 def test_an_engine_that_the_scenario_lacks_is_refused():
     with pytest.raises(InputError, match="training=pooled .*engine=grpc; allowed: "):
         compose_settings(["engine=grpc", "training=pooled"])
+
+
+def test_the_groups_of_attacks():
+    assert compose_settings([]).audit.attacks == ["identification", "membership"]
+    full = compose_settings(["audit=full", "audit.seeds=2"]).audit
+    assert (full.attacks, full.encoders, full.seeds) == (list(ATTACKS), list(ENCODERS), 2)
+    folders = compose_settings(["audit=folders"]).audit
+    assert set(ATTACKS) - set(folders.attacks) == {  # what needs a run
+        "membership", "membership_references", "inversion"}

@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 import torch
 import wfdb
 
+import fedrean
 from client.hospital import Hospital
 from client.ledger import Ledger
 from common.anonymizers.rean import prd
@@ -113,6 +116,22 @@ def test_the_anonymizers_balanced_training_set(federated, data, tmp_path):
     with pytest.raises(InputError, match="rean.windows is 12; allowed: 0 where privacy.unit is"):
         replace(settings, rean=replace(settings.rean, windows=12),
                 privacy=replace(settings.privacy, unit="window"))
+
+
+def test_a_finished_run_is_attacked_with_more(federated, tmp_path, monkeypatch, capsys):
+    folder = shutil.copytree(federated[0], tmp_path / "run")
+    monkeypatch.setattr(sys, "argv", [
+        "fedrean", "audit", "--run", str(folder), "audit.attacks=[identification,recording]",
+        "audit.encoders=[fiducial]", "--json", "--fail-above", "reid=0"])
+    with pytest.raises(SystemExit) as left:
+        fedrean.main()
+    metrics = json.loads(capsys.readouterr().out)
+    assert left.value.code == 1 and metrics["config"]["audit"]["steps"] == 20  # the run's own
+    assert metrics["networks"] == "audit"  # its networks serve again
+    assert metrics["clean"] == federated[1]["clean"] and "membership" not in metrics
+    for encoders in metrics["identification"].values():
+        assert set(encoders) == {"fiducial"}  # not what the run itself had asked and kept
+    assert "From which recording" in (folder / "report.html").read_text()
 
 
 def test_reserved_patients_are_in_no_training(federated):

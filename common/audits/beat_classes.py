@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from common.audits.waves import matched
+from common.audits.waves import drawn_pairs, matched
 from common.ecg.delineation import r_peaks
 from common.ecg.labels import BEAT_CLASSES
-from common.errors import InputError
 from common.results import Estimate, mean_estimate
 
 Floats = NDArray[np.float64]
@@ -45,10 +44,7 @@ def classes_agree(clean: Windows, released: Windows, rate: float, patient: Ints,
     Raises:
         InputError: the shapes differ.
     """
-    if clean.shape != released.shape or len(patient) != len(clean):
-        raise InputError(f"released is {released.shape} with {len(patient)} patients; allowed is "
-                         f"{clean.shape} with one each, as clean")
-    rows = np.random.default_rng(seed).permutation(len(clean))[:most]
+    rows = drawn_pairs(clean, released, patient, most, seed)
     before, after, found = ([np.zeros(0, np.int64)] for _ in range(3))
     for row in rows:
         (a_time, a), (b_time, b) = (_classified(version[row, 0], rate, classify)

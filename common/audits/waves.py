@@ -53,10 +53,7 @@ def waves_agree(clean: Windows, released: Windows, rate: float, patient: Ints, *
     Raises:
         InputError: the shapes differ.
     """
-    if clean.shape != released.shape or len(patient) != len(clean):
-        raise InputError(f"released is {released.shape} with {len(patient)} patients; allowed is "
-                         f"{clean.shape} with one each, as clean")
-    rows = np.random.default_rng(seed).permutation(len(clean))[:most]
+    rows = drawn_pairs(clean, released, patient, most, seed)
     who = patient[rows]
     before, after = ([delineate(version[i], rate) for i in rows] for version in (clean, released))
     versions = {"clean": before, "released": after}
@@ -73,6 +70,18 @@ def waves_agree(clean: Windows, released: Windows, rate: float, patient: Ints, *
         "annotated": annotated,
         "intervals": {name: _interval(name, before, after, who) for name in INTERVALS},
     }
+
+
+def drawn_pairs(clean: Windows, released: Windows, patient: Ints, most: int, seed: int) -> Ints:
+    """Rows of at most `most` windows that are compared, drawn by seed.
+
+    Raises:
+        InputError: the versions differ in shape, or not every window has a patient.
+    """
+    if clean.shape != released.shape or len(patient) != len(clean):
+        raise InputError(f"released is {released.shape} with {len(patient)} patients; allowed is "
+                         f"{clean.shape} with one each, as clean")
+    return np.random.default_rng(seed).permutation(len(clean))[:most]
 
 
 def matched(reference: Floats, found: Floats) -> Ints:

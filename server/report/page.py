@@ -35,7 +35,7 @@ def write_report(folder: Path, examples: bool) -> Path:
                                  metrics["config"]["profile"]["sampling_rate"])
     if examples and "inversion" in metrics:
         reconstructions = inversion_figure.reconstructions(
-            folder / "audit", metrics["config"]["profile"]["sampling_rate"])
+            folder / metrics["networks"], metrics["config"]["profile"]["sampling_rate"])
     return render(
         "page.html", folder / "report.html",
         metrics=metrics, attacks=ATTACKS, pictures=pictures(metrics), header=HEADER,

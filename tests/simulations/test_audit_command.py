@@ -70,9 +70,12 @@ def test_noise_is_not_found_again_and_an_audit_goes_on(folders, tmp_path, monkey
     found = json.loads(out)["recording"]
     assert code == 0 and found["rhythm"]["value"] < 0.3 and found["waveform"]["value"] < 0.3
     kept = next(tmp_path.glob("audit-*/recording.json"))
-    kept.write_text(json.dumps({**found, "windows": 7}))
+    tree = json.loads(kept.read_text())
+    kept.write_text(json.dumps({**tree, "found": {**found, "windows": 7}}))
     _, out, _ = audit(monkeypatch, capsys, original, noisy, tmp_path, "--json")
     assert json.loads(out)["recording"]["windows"] == 7  # kept, not made again
+    _, out, _ = audit(monkeypatch, capsys, original, noisy, tmp_path, "--json", "audit.seeds=2")
+    assert json.loads(out)["recording"]["windows"] == found["windows"]  # asked otherwise
 
 
 @pytest.mark.parametrize(("words", "line"), [

@@ -32,25 +32,25 @@ def test_a_mixture_has_its_windows_and_their_labels():
 @pytest.fixture
 def short(monkeypatch):
     monkeypatch.setattr(retraining, "SHARES", (50, 100))
-    monkeypatch.setattr(retraining, "COLLECTED", (1, 10))
+    monkeypatch.setattr(retraining, "COLLECTED", (1, 20))
     monkeypatch.setattr(retraining, "ARCHITECTURES", ("resnet1d",))
 
 
 def test_a_planted_marker_is_found_by_who_retrains(case, short):
     case = replace(case, bundles=made(marked),
-                   settings=replace(case.settings, audit=replace(case.settings.audit, steps=200)))
+                   settings=replace(case.settings, audit=replace(case.settings.audit, steps=300)))
     assert classified(case.bundles, case.attacker, case.bundles.released)["reid"].value < 0.6
     found = attack(case)
     assert found["mixes"]["100"]["resnet1d"]["disjoint"]["reid"].value > 0.95
     assert set(found["mixes"]["50"]["resnet1d"]) == {"disjoint", "pairs"}
-    assert found["collected"]["10"]["reid"].value > 0.75
-    assert found["collected"]["10"]["reid"].value >= found["collected"]["1"]["reid"].value
+    assert found["collected"]["20"]["reid"].value > 0.9
+    assert found["collected"]["20"]["reid"].value >= found["collected"]["1"]["reid"].value
 
 
 def test_where_nothing_is_left_nobody_is_named(case, short):
     found = attack(replace(case, bundles=made(noise)))
     reid = found["mixes"]["100"]["resnet1d"]["disjoint"]["reid"]
-    assert reid.low < reid.chance < reid.high or reid.value < 0.45
+    assert reid.value < 0.45
 
 
 def test_windows_that_were_not_released_take_no_part(case, short):
