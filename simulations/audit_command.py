@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from server.report.findings import Finding
 
 
+_SHOWN = 4  # attacks of each kind in the terminal
+
+
 def audit(
     overrides: Annotated[list[str] | None, typer.Argument(
         help="Hydra overrides such as profile=small audit.steps=4000 "
@@ -161,16 +164,20 @@ def _key(settings: Settings) -> str:
 
 
 def _show(found: Sequence[Finding], metrics: dict[str, Any], console: Console) -> None:
+    from server.report.findings import GATES, of_kind
     from server.report.table import cell
 
     table = Table(title="What an attacker can do with this release", box=box.HORIZONTALS,
                   show_edge=False, padding=(0, 1, 0, 0))
     for title in ("tells", "attack", "released", "clean", "chance"):
         table.add_column(title, overflow="fold")
-    for one in found:
+    for one in [one for kind in GATES for one in of_kind(found, kind)[:_SHOWN]]:
         table.add_row(one.kind, one.attack, cell(one.released), cell(one.clean).split(" ")[0],
                       cell({"value": one.released["chance"], "low": None}))
     console.print(table)
+    if len(found) > table.row_count:
+        console.print(f"{len(found) - table.row_count} further attacks are on the page",
+                      highlight=False)
     for line in metrics["warnings"]:
         console.print(f"Warning: {line}", highlight=False)
 

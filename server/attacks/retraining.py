@@ -24,18 +24,21 @@ def attack(case: Case) -> dict[str, Any]:
     """Mixes per architecture, and ReID by the number of anonymized windows of a patient.
 
     Returns:
-        mixes: share -> architecture -> "disjoint" (the anonymized windows are the last in time,
-        and no clean version of them is known) and "pairs" (both versions are): ReID, sex, age.
+        clean: architecture -> ReID, sex, age of clean windows before it trained on, which shows its
+        strength. mixes: share -> architecture -> "disjoint" (the anonymized windows are the last
+        in time, and no clean version of them is known) and "pairs" (both versions are): ReID, sex, age.
         At 100 percent no clean window is used. collected: number -> the same, of one architecture
         that knows clean windows and so many anonymized ones of each patient.
     """
-    mixes: dict[str, Any] = {}
+    bundles, mixes = case.bundles, dict[str, Any]()
+    clean = {name: classified(bundles, case.attacker_of(name), bundles.clean)
+             for name in ARCHITECTURES}
     for share in SHARES:
         for architecture in ARCHITECTURES:
             mixes.setdefault(f"{share}", {})[architecture] = {
                 kind: _mixed(case, architecture, share, kind)
                 for kind in (("disjoint", "pairs") if share < 100 else ("disjoint",))}
-    return {"mixes": mixes, "collected": _collected(case)}
+    return {"clean": clean, "mixes": mixes, "collected": _collected(case)}
 
 
 def _mixed(case: Case, architecture: str, share: int, kind: str) -> dict[str, Any]:

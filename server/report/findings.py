@@ -66,12 +66,13 @@ def _all(metrics: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _mixes(metrics: dict[str, Any], kind: str) -> Iterator[Finding]:
-    for share, networks in metrics.get("retraining", {}).get("mixes", {}).items():
+    tree = metrics.get("retraining", {})
+    for share, networks in tree.get("mixes", {}).items():
         for name, kinds in networks.items():
             for which, one in kinds.items():
                 if (share, name) != ("100", "resnet1d"):  # which every audit does
                     yield Finding(kind, f"network retrained, {share} % anonymized, {which} "
-                                        f"({name})", one[kind], metrics["clean"][kind])
+                                        f"({name})", one[kind], tree["clean"][name][kind])
 
 
 def _identification(metrics: dict[str, Any]) -> Iterator[Finding]:
@@ -81,6 +82,11 @@ def _identification(metrics: dict[str, Any]) -> Iterator[Finding]:
                 if pair != "clean":
                     yield Finding("reid", f"nearest window, {protocol}, {encoder}, {pair}",
                                   one["top1"], pairs["clean"]["top1"])
+
+
+def of_kind(found: Sequence[Finding], kind: str) -> list[Finding]:
+    """Those that tell one kind of thing, in their order."""
+    return [one for one in found if one.kind == kind]
 
 
 def parse_gates(texts: Sequence[str]) -> dict[str, float]:
@@ -107,7 +113,7 @@ def failures(found: Sequence[Finding], gates: dict[str, float]) -> list[str]:
     """A line for each gate that an attack passes, and for each that nothing was measured for."""
     lines = []
     for kind, limit in gates.items():
-        told = [one for one in found if one.kind == kind]
+        told = of_kind(found, kind)
         if not told:
             lines.append(f"{kind}: nothing was measured, so {limit:g} is not shown to hold")
         for one in told[:1]:
