@@ -26,7 +26,8 @@ def attack(case: Case) -> dict[str, Any]:
     Returns:
         clean: architecture -> ReID, sex, age of clean windows before it trained on, which shows its
         strength. mixes: share -> architecture -> "disjoint" (the anonymized windows are the last
-        in time, and no clean version of them is known) and "pairs" (both versions are): ReID, sex, age.
+        in time, and no clean version of them is known) and "pairs" (both versions are): ReID,
+        sex, age.
         At 100 percent no clean window is used. collected: number -> the same, of one architecture
         that knows clean windows and so many anonymized ones of each patient.
     """
