@@ -41,4 +41,4 @@ ERRORS: Final = {
 # What an audit may do beside its first table, in this order; `audit.attacks` chooses.
 ATTACKS: Final = ("retraining", "identification", "recording", "utility", "unseen", "purified",
                   "membership", "membership_references", "inversion")
-ENCODERS: Final = ("classifier", "metric", "fiducial")  # windows -> embeddings, of identification
+ENCODERS: Final = ("classifier", "metric", "fiducial", "raw")  # of identification

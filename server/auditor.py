@@ -79,6 +79,20 @@ def audit(case: Case) -> dict[str, Any]:
     }
 
 
+def audit_embeddings(case: Case) -> dict[str, Any]:
+    """Of embeddings that a user gives only their neighbours and probes are asked."""
+    settings = case.settings
+    case.folder.mkdir(parents=True, exist_ok=True)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "identification": attacked(case, "identification"),
+        "data": {info["site"]: info["data"] for info in case.bundles.info},
+        "warnings": [],
+        "config": settings.as_dict(),
+        "seed": settings.seed,
+    }
+
+
 def _warnings(clean: dict[str, Any]) -> list[str]:
     """Networks that are too weak on clean windows to be witnesses."""
     attackers = {"the auditor's attacker": clean}

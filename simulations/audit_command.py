@@ -23,6 +23,8 @@ from simulations.study_commands import clock
 
 if TYPE_CHECKING:
     from common.config import Settings
+    from server.arrays import Arrays
+    from server.bundles import Bundles
     from server.folders import Folders
     from server.report.findings import Finding
 
@@ -35,15 +37,19 @@ def audit(
         help="Hydra overrides such as profile=small audit.steps=4000 "
              "'audit.attacks=[identification]'; default: every attack that needs no more than "
              "windows.")] = None,
-    original: Annotated[Path | None, typer.Option(help="Folder of the original WFDB records.")]
-    = None,
+    original: Annotated[Path | None, typer.Option(help="Folder of the original WFDB records; or "
+                                                       ".npy of windows [n, leads, samples] or "
+                                                       "embeddings [n, d].")] = None,
     released: Annotated[Path | None, typer.Option(help="Folder of the released ones, under the "
-                                                       "same names.")] = None,
+                                                       "same names; or .npy, row by row the "
+                                                       "same.")] = None,
     run: Annotated[Path | None, typer.Option(help="Instead of two folders: a finished run.")]
     = None,
     subjects: Annotated[str, typer.Option(help="record, folder, or a CSV with columns record and "
                                                "patient; default: folder where records lie in "
-                                               "folders below, else record.")] = "",
+                                               "folders below, else record. Of .npy a CSV with a "
+                                               "row for each of theirs: patient, and where known "
+                                               "record, sex, age.")] = "",
     leads: Annotated[str, typer.Option(help="Names of the lead with commas, the preferred first; "
                                             "default: each record's first.")] = "",
     labels: Annotated[str, typer.Option(help="How the originals are annotated, as in a hospital "
@@ -66,6 +72,7 @@ def audit(
     \b
     fedrean audit --original ecgiddb --released anonymized --fail-above reid=0.1
     fedrean audit --original mitdb --released out --labels beats+rhythm profile=small
+    fedrean audit --original clean.npy --released anonymized.npy --subjects rows.csv
     fedrean audit --run runs/20261130-101500 audit=full
     """
     from server.report.findings import failures, findings, parse_gates
@@ -75,11 +82,13 @@ def audit(
     if run:
         metrics, page = _of_run(run, overrides or [], console)
     elif original and released:
+        from server.arrays import Arrays
         from server.folders import Folders
 
-        folders = Folders(original, released, subjects,
-                          tuple(name for name in leads.split(",") if name), labels)
-        metrics, page = _of_folders(folders, overrides or [], run_dir, gates, console)
+        given = Arrays(original, released, Path(subjects)) if original.suffix == ".npy" else \
+            Folders(original, released, subjects,
+                    tuple(name for name in leads.split(",") if name), labels)
+        metrics, page = _of_release(given, overrides or [], run_dir, gates, console)
     else:
         raise InputError(f"original is {original}, released is {released}, run is {run}; allowed "
                          "is --original and --released, or --run")
@@ -125,33 +134,46 @@ def _of_run(folder: Path, words: Sequence[str], console: Console) -> tuple[dict[
     return read_json(folder / "metrics.json"), page
 
 
-def _of_folders(folders: Folders, words: Sequence[str], run_dir: Path | None,
+def _of_release(given: Folders | Arrays, words: Sequence[str], run_dir: Path | None,
                 gates: dict[str, float], console: Console) -> tuple[dict[str, Any], Path]:
-    """Attack two folders; metrics and page."""
+    """Attack two folders or arrays; metrics and page."""
     from common.results import read_json, write_json
+    from server.arrays import Arrays, load_arrays
     from server.attacks.case import Case
     from server.auditor import audit as attack
+    from server.auditor import audit_embeddings
     from server.folders import load_folders
     from server.overrides import compose_settings
     from server.report.findings import failures, findings
     from server.report.page import write_audit
 
-    settings = compose_settings(["audit=folders", *words])
+    embedded = isinstance(given, Arrays) and given.embedded
+    settings = compose_settings([f"audit={'embeddings' if embedded else 'folders'}", *words])
     folder = run_dir or Path(f"audits/{time.strftime('%Y%m%d-%H%M%S')}")
-    folder.mkdir(parents=True, exist_ok=True)
     tell = clock(console)
-    bundles = load_folders(folders, settings, folder / "windows", tell)
-    content = hashlib.sha256(np.ascontiguousarray(bundles.released).tobytes()).hexdigest()[:8]
-    kept = folder / f"audit-{_key(settings)}-{content}"
-    metrics = attack(Case(bundles, settings, kept, tell))
-    metrics["folders"] = {
-        "original": str(folders.original), "released": str(folders.released),
+    if isinstance(given, Arrays):
+        bundles = load_arrays(given, settings)
+    else:
+        bundles = load_folders(given, settings, folder / "windows", tell)
+    kept = folder / f"audit-{_key(settings)}-{_content(bundles)}"
+    kept.mkdir(parents=True, exist_ok=True)
+    metrics = (audit_embeddings if embedded else attack)(Case(bundles, settings, kept, tell))
+    metrics["release"] = {
+        "original": str(given.original), "released": str(given.released),
         "windows": len(bundles.patient),
         "released_windows": int(np.sum(~np.isnan(bundles.released[:, 0, 0]))),
         "command": " ".join(["fedrean", *map(shlex.quote, sys.argv[1:])])}
     write_json(folder / "metrics.json", metrics)
     found = read_json(folder / "metrics.json")
     return found, write_audit(folder, found, failures(findings(found), gates))
+
+
+def _content(bundles: Bundles) -> str:
+    """Digest of what was given: other windows or other owners are another audit."""
+    digest = hashlib.sha256()
+    for array in (bundles.clean, bundles.released, bundles.patient, bundles.record):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:8]
 
 
 def _key(settings: Settings) -> str:

@@ -81,6 +81,29 @@ def _days_apart(patient: Ints, day: Ints | None, gallery: Ints, probe: Ints) -> 
     return names
 
 
+def halves(patient: Ints, record: Ints, seed: int = 0) -> Ints:
+    """Each patient's recordings divided at random: 0 in the gallery, 1 a probe, -1 neither, [n].
+
+    Patients with one recording can be in no gallery but their own probe's, and are left out.
+    Source: "Biometric leakage and re-identification from physiological signals", Listing 34.4,
+    whose draws these are.
+
+    Args:
+        patient: of each window, [n].
+        record: of each window, [n]; a recording lies in one half.
+        seed: of the draws.
+    """
+    half = np.full(len(patient), -1, dtype=np.int64)
+    generator = np.random.default_rng(seed)
+    for who in np.unique(patient):
+        own = np.unique(record[patient == who])
+        if len(own) > 1:
+            generator.shuffle(own)
+            half[patient == who] = 1
+            half[(patient == who) & np.isin(record, own[: len(own) // 2])] = 0
+    return half
+
+
 def identification_rate(matches: Matches, k: int = 1) -> Estimate:
     """Share of probes whose patient is among the k nearest.
 

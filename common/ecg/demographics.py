@@ -26,19 +26,25 @@ def demographics_of(
         return _from_comments(header_comments)
     row = row_of(read_table(table_path(hospital, hospital.demographics)), record)
     ages = [key for key in row if key == "age"] or [key for key in row if key.startswith("age")]
-    sex = _SEXES.get(column(row, ("sex", "gender")).lower(), -1)
-    return sex, _age(column(row, ages))
+    sex = sex_of(column(row, ("sex", "gender")))
+    return sex, years(column(row, ages))
 
 
 def _from_comments(comments: Sequence[str]) -> tuple[int, float]:
     if comments and (bare := _BARE.match(comments[0])):
-        return _SEXES[bare[2].lower()], _age(bare[1])
+        return _SEXES[bare[2].lower()], years(bare[1])
     text = "\n".join(comments)
     sex, age = _SEX.search(text), _AGE.search(text)
-    return (_SEXES[sex[1].lower()] if sex else -1), _age(age[1] if age else "")
+    return (_SEXES[sex[1].lower()] if sex else -1), years(age[1] if age else "")
 
 
-def _age(text: str) -> float:
+def sex_of(text: str) -> int:
+    """0 M, 1 F, -1 unknown, of a cell such as "F" or "female"."""
+    return _SEXES.get(text.lower(), -1)
+
+
+def years(text: str) -> float:
+    """Age in years of a cell; NaN where it is none, or none of a person."""
     try:
         age = float(text)
     except ValueError:

@@ -1,19 +1,14 @@
-"""Nearest enrolled window: clean probes, released probes, and released against released.
-
-Each way to embed a window is an attacker of its own: the classifier before its head, a network
-trained for nothing but similarity, and hand-made features, which need no training on waveforms.
-"""
+"""Embeddings of windows: whose is the nearest enrolled one, and which sex and age do they tell?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from common.audits.fiducial import discriminate, fiducial_features
 from common.audits.matching import Matches, match
+from common.audits.probing import linear_probe
 from common.audits.reidentification import (
     by_gallery_size,
     cumulative_match,
@@ -21,20 +16,11 @@ from common.audits.reidentification import (
     protocols,
 )
 from common.audits.verification import verification
+from common.protocol import AGE_BANDS, SEXES
+from common.results import Estimate
 from common.training import Indices, seed_from
-from server.attackers import Windows
 from server.attacks.case import Case
-from server.metric_attacker import train_metric
-
-_FIDUCIAL = 20  # windows of a patient that are delineated, of the gallery and of the probes each
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Embeddings of enrolled windows and of probes, both [n, d] in the bundles' order."""
-
-    enrolled: Windows
-    probes: Windows
+from server.attacks.embeddings import ENCODERS, Pair
 
 
 def attack(case: Case) -> dict[str, Any]:
@@ -42,6 +28,7 @@ def attack(case: Case) -> dict[str, Any]:
 
     Pairs: "clean" probes or "released" ones against a clean gallery, by an encoder that knows
     clean windows only; and "retrained": released against released, by one that knows both.
+    Measures are `measures`, and sex and age of `linear_probe`.
     """
     bundles = case.bundles
     found: dict[str, Any] = {}
@@ -57,7 +44,9 @@ def attack(case: Case) -> dict[str, Any]:
                     enrolled = np.intersect1d(enrolled, bundles.released_rows("train"))
                 matches = match(pair.enrolled[enrolled], bundles.patient[enrolled],
                                 pair.probes[probes], bundles.patient[probes])
-                found.setdefault(protocol, {}).setdefault(encoder, {})[name] = measures(matches)
+                case.progress(f"probing {encoder} embeddings, {protocol}, {name}")
+                found.setdefault(protocol, {}).setdefault(encoder, {})[name] = {
+                    **measures(matches), **_attributes(case, pair, enrolled, probes)}
     return found
 
 
@@ -68,62 +57,12 @@ def measures(matches: Matches) -> dict[str, Any]:
             "enrolled": matches.enrolled, **verification(matches)}
 
 
-def _classifier(case: Case) -> tuple[Indices, dict[str, Pair]]:
-    return _networks(case, case.attacker.embed, case.retrained.embed)
-
-
-def _metric(case: Case) -> tuple[Indices, dict[str, Pair]]:
-    bundles, settings = case.bundles, case.settings
-    case.progress("training a metric-learning attacker on clean windows")
-    clean = train_metric(bundles, bundles.clean, settings, case.folder / "metric.safetensors")
-    case.progress("retraining the metric-learning attacker on released windows")
-    retrained = train_metric(bundles, bundles.released, settings,
-                             case.folder / "metric-retrained.safetensors", start=clean)
-    return _networks(case, clean.embed, retrained.embed)
-
-
-def _networks(case: Case, clean: Callable[[Windows], Windows],
-              retrained: Callable[[Windows], Windows]) -> tuple[Indices, dict[str, Pair]]:
-    bundles = case.bundles
-    before, after = clean(bundles.clean), clean(bundles.released)
-    known = retrained(bundles.released)
-    return np.arange(len(bundles.patient)), {
-        "clean": Pair(before, before), "released": Pair(before, after),
-        "retrained": Pair(known, known)}
-
-
-def _fiducial(case: Case) -> tuple[Indices, dict[str, Pair]]:
-    """Some windows a patient, since delineating takes a while."""
-    bundles, rate = case.bundles, case.settings.profile.sampling_rate
-    rows = np.concatenate([_some(case, part) for part in ("train", "test")])
-    case.progress(f"delineating {2 * len(rows)} windows")
-    before, after = (fiducial_features(version[rows], rate)
-                     for version in (bundles.clean, bundles.released))
-    train = np.flatnonzero(bundles.part[rows] == 0)
-    patient = bundles.patient[rows]
-    both = discriminate(np.concatenate([before, after]), np.tile(patient, 2), train)
-    known = discriminate(after, patient, train)
-
-    def whole(part: Windows) -> Windows:
-        out = np.full((len(bundles.patient), part.shape[1]), np.nan, dtype=np.float32)
-        out[rows] = part
-        return out
-
-    clean, released, known = whole(both[: len(rows)]), whole(both[len(rows):]), whole(known)
-    return np.sort(rows), {"clean": Pair(clean, clean), "released": Pair(clean, released),
-                           "retrained": Pair(known, known)}
-
-
-def _some(case: Case, part: str) -> Indices:
-    """At most `_FIDUCIAL` windows of each patient in a part, drawn by the run's seed."""
-    bundles = case.bundles
-    generator = np.random.default_rng(seed_from(case.settings, "auditor", "fiducial", part))
-    rows = generator.permutation(bundles.released_rows(part))
-    turn = np.zeros(len(rows), np.int64)
-    for patient in np.unique(bundles.patient[rows]):
-        own = np.flatnonzero(bundles.patient[rows] == patient)
-        turn[own] = np.arange(len(own))
-    return np.sort(rows[turn < _FIDUCIAL])
-
-
-ENCODERS = {"classifier": _classifier, "metric": _metric, "fiducial": _fiducial}
+def _attributes(case: Case, pair: Pair, enrolled: Indices,
+                probes: Indices) -> Mapping[str, Mapping[str, Estimate]]:
+    """{sex or age: {enrolled or strangers: accuracy}}."""
+    bundles, seed = case.bundles, seed_from(case.settings, "auditor", "probe") % 2**32
+    return {name: linear_probe(
+        pair.enrolled[enrolled], label[enrolled], bundles.patient[enrolled],
+        pair.probes[probes], label[probes], bundles.patient[probes], classes, seed)
+        for name, label, classes in (("sex", bundles.sex, len(SEXES)),
+                                     ("age", bundles.age, len(AGE_BANDS)))}

@@ -44,6 +44,16 @@ def findings(metrics: dict[str, Any]) -> list[Finding]:
 
 
 def _all(metrics: dict[str, Any]) -> Iterator[Finding]:
+    if "clean" in metrics:  # embeddings have no networks that answer
+        yield from _networks(metrics)
+    yield from _identification(metrics)
+    for how in ("rhythm", "waveform"):
+        if "recording" in metrics:
+            yield Finding("recording", f"own window found by its {how}", metrics["recording"][how],
+                          None)
+
+
+def _networks(metrics: dict[str, Any]) -> Iterator[Finding]:
     clean = metrics["clean"]
     row = next(iter(metrics["anonymizers"].values()))
     for kind in ("reid", "sex", "age"):
@@ -58,11 +68,6 @@ def _all(metrics: dict[str, Any]) -> Iterator[Finding]:
                 if isinstance(one, dict) and "released" in one:
                     yield Finding(kind, f"{name}: {which}", one["released"][kind],
                                   one["clean"][kind])
-    yield from _identification(metrics)
-    for how in ("rhythm", "waveform"):
-        if "recording" in metrics:
-            yield Finding("recording", f"own window found by its {how}", metrics["recording"][how],
-                          None)
 
 
 def _mixes(metrics: dict[str, Any], kind: str) -> Iterator[Finding]:
@@ -80,8 +85,13 @@ def _identification(metrics: dict[str, Any]) -> Iterator[Finding]:
         for encoder, pairs in encoders.items():
             for pair, one in pairs.items():
                 if pair != "clean":
-                    yield Finding("reid", f"nearest window, {protocol}, {encoder}, {pair}",
-                                  one["top1"], pairs["clean"]["top1"])
+                    how = f"{protocol}, {encoder}, {pair}"
+                    yield Finding("reid", f"nearest window, {how}", one["top1"],
+                                  pairs["clean"]["top1"])
+                    for kind in ("sex", "age"):
+                        for who, leaf in one[kind].items():
+                            yield Finding(kind, f"linear probe of {who}, {how}", leaf,
+                                          pairs["clean"][kind][who])
 
 
 def of_kind(found: Sequence[Finding], kind: str) -> list[Finding]:

@@ -81,7 +81,7 @@ def defaults(bench: Bench, name: str) -> dict[str, float]:
     return {key: float(getattr(source, key)) for key in space}
 
 
-# REAN as whole runs train it: with the run's own weights and rounds, and its own frozen networks.
+# REAN as whole runs train it: with the run's own weights and steps, and its own frozen networks.
 TRAINED: dict[str, Callable[[Settings], Settings]] = {
     "rean_pooled": lambda settings: settings,
     "rean_federated": lambda settings: replace(settings, training="federated"),
@@ -171,6 +171,7 @@ def _from_run(bench: Bench, name: str, folder: Path, data: Path,
         run = folder / "run"
         run.mkdir(exist_ok=True)
         sites, _ = prepare_sites(settings, data, lambda stage, number, rounds: None)
+        settings = _as_long(settings, len(sites))
         groups = [[site] for site in sites] if settings.training == "local" else [sites]
         for group in groups:
             where = f"{name}, {group[0].name}" if len(group) < len(sites) else name
@@ -182,3 +183,13 @@ def _from_run(bench: Bench, name: str, folder: Path, data: Path,
     return released, {"settings": {}, "search": {"trials": 0}, "fit_s": None,
                       "ms_per_window": float(np.mean([one["ms_per_window"] for one in info])),
                       "privacy": {one["site"]: one["privacy"] for one in info}}
+
+
+def _as_long(settings: Settings, hospitals: int) -> Settings:
+    """Rounds for as many steps of REAN at each of the hospitals as the pooled run makes.
+
+    A round is a pass over the hospital's own share of the windows: with the pooled run's rounds
+    REAN would stay near doing nothing, and the row would tell of that.
+    """
+    rounds = settings.anonymizer.rounds * hospitals
+    return replace(settings, anonymizer=replace(settings.anonymizer, rounds=rounds))

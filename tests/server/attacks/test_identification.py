@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from server.attacks.identification import ENCODERS, attack
+from server.attacks.embeddings import ENCODERS
+from server.attacks.identification import attack
 from tests.server.attacks.conftest import made, noise
 
 
@@ -14,7 +15,7 @@ def found(case, encoder, **changes):
     return tree["same session"][encoder]
 
 
-@pytest.mark.parametrize("encoder", ["classifier", "metric"])
+@pytest.mark.parametrize("encoder", ["classifier", "metric", "raw"])
 def test_a_release_that_does_nothing_is_named(case, encoder):
     for pair in found(case, encoder).values():
         assert pair["top1"].value > 0.9 and pair["eer"].value < 0.15
@@ -22,11 +23,11 @@ def test_a_release_that_does_nothing_is_named(case, encoder):
         assert pair["by_gallery_size"][2].value >= pair["by_gallery_size"][4].value
 
 
-@pytest.mark.parametrize("encoder", ["classifier", "metric"])
+@pytest.mark.parametrize("encoder", ["classifier", "metric", "raw"])
 def test_noise_is_named_at_chance(case, encoder):
     released = found(case, encoder, bundles=made(noise))["released"]
     assert released["top1"].value < 0.6 and released["eer"].value > 0.3
 
 
 def test_all_encoders_are_tested():
-    assert set(ENCODERS) == {"classifier", "metric", "fiducial"}
+    assert set(ENCODERS) == {"classifier", "metric", "fiducial", "raw"}

@@ -1,0 +1,74 @@
+"""Sex and age band by a linear probe on embeddings (Alain & Bengio 2016).
+
+Of people who are enrolled, knowing who it is tells the rest; so the figure of strangers stands
+beside it: the probe then learned from other people alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedGroupKFold
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from common.audits.attributes import attribute
+from common.results import Estimate
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+_MOST = 4000  # windows that a probe is fitted to, drawn by seed
+_FOLDS = 5
+
+
+def linear_probe(enrolled: Floats, label: Ints, patient: Ints, probes: Floats, probe_label: Ints,
+                 probe_patient: Ints, classes: int, seed: int = 0) -> dict[str, Estimate]:
+    """What a probe fitted to enrolled windows tells of the others.
+
+    Args:
+        enrolled, probes: embeddings, [m, d] and [n, d].
+        label, patient: of the enrolled, [m]; a label is -1 where unknown.
+        probe_label, probe_patient: of the probes, [n].
+        classes: number of labels.
+        seed: of the draw of windows.
+
+    Returns:
+        enrolled: accuracy, the probes' patients being among the enrolled.
+        strangers: the same by probes that saw no window of the patient, in five folds of patients.
+    """
+    known, asked = np.flatnonzero(label >= 0), np.flatnonzero(probe_label >= 0)
+    scores = np.full((2, len(probes), classes), np.nan)
+    scores[0, asked] = _fitted(enrolled, label, known, classes, seed, probes[asked])
+    people = np.unique(probe_patient[asked])
+    if len(people) >= _FOLDS:
+        for _, fold in StratifiedGroupKFold(_FOLDS, shuffle=True, random_state=seed).split(
+                asked, probe_label[asked], probe_patient[asked]):
+            rows = asked[fold]
+            others = known[~np.isin(patient[known], probe_patient[rows])]
+            scores[1, rows] = _fitted(enrolled, label, others, classes, seed, probes[rows])
+    found = {}
+    for name, one in zip(("enrolled", "strangers"), scores, strict=True):
+        answered = np.where(np.isnan(one[:, 0]), -1, probe_label)
+        found[name] = attribute(one, answered, probe_patient)
+    return found
+
+
+def _fitted(enrolled: Floats, label: Ints, rows: Ints, classes: int, seed: int,
+            probes: Floats) -> NDArray[np.float64]:
+    """Scores of the probes [n, classes]; NaN where the rows have fewer than two labels."""
+    scores = np.full((len(probes), classes), np.nan)
+    rows = np.random.default_rng(seed).permutation(rows)[:_MOST]
+    if len(np.unique(label[rows])) >= 2 and len(probes):
+        model = _model().fit(enrolled[rows], label[rows])
+        scores[:] = 0.0
+        scores[:, model.classes_] = model.predict_proba(probes)
+    return scores
+
+
+def _model() -> Pipeline:
+    """Balanced, so that it does not live off the more frequent label."""
+    return make_pipeline(SimpleImputer(keep_empty_features=True), StandardScaler(),
+                         LogisticRegression(max_iter=300, class_weight="balanced"))
