@@ -94,6 +94,7 @@ def export_bundle(hospital: Hospital, folder: Path) -> None:
         released[first : first + _PIECE] = anonymizer.release(clean[first : first + _PIECE])
     seconds = time.perf_counter() - started
     np.save(part / "index.npy", store.index)
+    shutil.copyfile(store.path / "beats.npz", part / "beats.npz")
     np.save(part / "allowed.npy", hospital.allowed)
     np.save(part / "slot.npy", hospital.slot[store.index["patient"]])
     for stage in CLASSIFIER_STAGES:

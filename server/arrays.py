@@ -18,10 +18,11 @@ from common.audits.reidentification import halves
 from common.config import Settings
 from common.ecg.demographics import age_band, sex_of, years
 from common.errors import InputError
-from common.protocol import PARTS
+from common.protocol import ARRHYTHMIA_CLASSES, PARTS
 from server.bundles import Bundles
 
 Floats = NDArray[np.float32]
+_ANY = (1 << len(ARRHYTHMIA_CLASSES)) - 1  # mask of a window of which no diagnosis is known
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def _bundles(original: Floats, released: Floats, table: dict[str, list[str]],
         np.zeros(n, np.int64), part.astype(np.int64),
         np.array([sex_of(text) for text in table.get("sex", [""] * n)], dtype=np.int64),
         np.array([age_band(years(text)) for text in table.get("age", [""] * n)], dtype=np.int64),
-        np.full(n, -1, np.int64), np.zeros(n), np.zeros((n, 4), np.uint8), np.zeros(n, bool), {},
+        np.full(n, -1, np.int64), np.zeros(n), np.full(n, _ANY, np.uint8), np.zeros(n, bool), {},
         [{"site": "original", "data": about}, {"site": "released", "data": after}])
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from common.ecg.beats import Beats, join
 from common.errors import InputError
 from common.protocol import PARTS
 from common.results import read_json
@@ -30,6 +31,7 @@ class Bundles:
         info: bundle.json of each hospital.
         day: of each window's record, days from any origin, [n], -1 where unknown; None in a run:
             hospitals export no dates.
+        beats: as annotated; None where nothing is known of any.
     """
 
     clean: NDArray[np.float32]
@@ -47,6 +49,7 @@ class Bundles:
     frozen: dict[str, list[NDArray[np.float32]]]
     info: list[dict[str, Any]]
     day: Ints | None = None
+    beats: Beats | None = None
 
     def rows(self, part: str) -> Ints:
         """Rows of a temporal part, all patients."""
@@ -92,4 +95,14 @@ def load_bundles(folder: Path) -> Bundles:
         np.repeat(np.arange(len(sites)), [len(one) for one in index]),
         column("part").astype(np.int64), column("sex").astype(np.int64),
         column("age").astype(np.int64), stacked("slot"), column("start"), stacked("allowed"),
-        column("reserved"), frozen, info)
+        column("reserved"), frozen, info, beats=_beats(sites))
+
+
+def _beats(sites: list[Path]) -> Beats | None:
+    """Annotated beats of all hospitals; None where a bundle has none, as of older runs."""
+    files = [site / "beats.npz" for site in sites]
+    if not all(file.exists() for file in files):
+        return None
+    saved = [np.load(file) for file in files]
+    found = join([Beats(one["first"], one["time"], one["kind"]) for one in saved])
+    return found if len(found.time) else None

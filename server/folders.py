@@ -139,7 +139,7 @@ def _bundles(original: Store, released: Store, windows: NDArray[np.float32],
         np.zeros(n, bool), {},
         [{"site": "original", "data": about},
          {"site": "released", "data": {key: released.info[key] for key in about}}],
-        days[index["record"]])
+        days[index["record"]], original.beats() if len(original.beats().time) else None)
 
 
 def _parts(part: NDArray[np.int64], patient: NDArray[np.int64],

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from common.anonymizers.beat_classifier import premature
-from common.audits.beat_classes import classes_agree
+from common.anonymizers.beat_classifier import BeatClassifier, premature
+from common.anonymizers.contract import Labelled
+from common.audits.beat_classes import Classify, classes_agree
 from common.audits.utility import diagnosis, gain
 from common.audits.waves import waves_agree
 from common.models.classifier import Classifier
 from common.results import Estimate
-from common.training import Indices, predict
+from common.training import Indices, predict, seed_from
 from server.attackers import ARCHITECTURES, train_diagnosis
 from server.attacks.case import Case
 from server.bundles import Bundles
@@ -43,7 +44,8 @@ def attack(case: Case) -> dict[str, Any]:
             where no window is labelled.
         flags: lines about networks that were written for, or did not learn.
         waves: of `waves_agree`.
-        beats: of `classes_agree`, by a rule of RR intervals: bundles have no annotated beats.
+        beats: of `classes_agree`, by a classifier that learned the annotated beats of clean
+            training windows; without annotations by a rule of RR intervals.
     """
     bundles = case.bundles.of_released()
     rows = bundles.rows("test")
@@ -52,14 +54,28 @@ def attack(case: Case) -> dict[str, Any]:
     patients = {name: _judged(scores, bundles, rows, chosen)
                 for name, chosen in people.items() if scores and chosen.any()}
     case.progress("delineating windows before and after")
+    beats = None if bundles.beats is None else bundles.beats.select(rows)
     versions = (bundles.clean[rows], bundles.released[rows],
                 float(case.settings.profile.sampling_rate), bundles.patient[rows])
     return {
         "patients": patients,
         "flags": [line for name, group in patients.items() for line in _flags(name, group)],
-        "waves": waves_agree(*versions),
-        "beats": classes_agree(*versions, lambda lead, time, rate: premature(time)),
+        "waves": waves_agree(*versions, beats=beats),
+        "beats": classes_agree(*versions, _beat_classifier(case), beats=beats),
     }
+
+
+def _beat_classifier(case: Case) -> Classify:
+    """Of the clean training windows' annotated beats, or the rule that needs none."""
+    bundles, rows = case.bundles, case.bundles.rows("train")
+    if bundles.beats is None:
+        return lambda lead, time, rate: premature(time)
+    case.progress("training a beat classifier on clean windows")
+    known = Labelled(
+        bundles.clean[rows], float(case.settings.profile.sampling_rate),
+        bundles.allowed[rows].astype(np.int64), bundles.slot[rows], bundles.patient[rows],
+        bundles.sex[rows], bundles.age[rows], bundles.beats.select(rows))
+    return BeatClassifier(known, seed_from(case.settings, "auditor", "beats") % 2**31).classify
 
 
 def _scores(case: Case, bundles: Bundles, rows: Indices) -> Scores:

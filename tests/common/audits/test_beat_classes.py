@@ -7,6 +7,7 @@ import pytest
 
 from common.anonymizers.beat_classifier import premature
 from common.audits.beat_classes import classes_agree
+from common.ecg.beats import Beats
 from common.errors import InputError
 from tests.common.ecg.drawn import RATE, drawn
 
@@ -53,3 +54,15 @@ def test_a_constant_release_keeps_nothing() -> None:
 def test_other_shapes_are_refused() -> None:
     with pytest.raises(InputError, match="released is"):
         agree(windows(0.3), windows(0.3)[:2])
+
+
+def test_annotated_beats_judge_both_versions() -> None:
+    times = [0.5 + rr * np.arange(8) for rr in (0.7, 0.75, 0.8, 0.85)]
+    for time, rr in zip(times, (0.7, 0.75, 0.8, 0.85), strict=True):
+        time[EARLY] -= 0.3 * rr
+    kinds = np.tile(np.where(np.arange(8) == EARLY, 1, 0), 4)
+    beats = Beats(np.arange(0, 33, 8), np.concatenate(times), kinds)
+    found = classes_agree(windows(0.3), windows(0.0), RATE, PATIENT,
+                          lambda lead, t, rate: premature(t), beats=beats)["annotated"]
+    assert found["clean"]["S"].value == found["clean"]["N"].value == 1
+    assert found["clean"]["S"].n == 4 and found["released"]["S"].value == 0

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from common.ecg.beats import Beats
 from server.attackers import ARCHITECTURES
 from server.attacks import utility
 from server.bundles import Bundles
@@ -92,3 +93,16 @@ def test_reserved_patients_and_what_was_not_released(tmp_path: Path) -> None:
     assert sizes == {"in training": 40, "reserved": 16}
     assert found["waves"]["windows"] == found["beats"]["windows"] == 4
     assert np.isfinite(found["patients"]["in training"]["networks"]["retrained"]["gain"].value)
+
+
+def test_annotated_beats_are_the_measure_where_there_are_any(tmp_path: Path) -> None:
+    time = np.tile([0.2, 0.4, 0.6, 0.8], 128)
+    beats = Beats(np.arange(0, 513, 4), time, np.arange(512) % 4 // 3 * 2)  # the last one is a V
+    evidence = bundles(beats=beats)
+    evidence.released[:] = 0.5
+    found = attacked(tmp_path, evidence)
+    for tree in (found["beats"]["annotated"], found["waves"]["annotated"]):
+        assert set(tree) == {"clean", "released"}
+    assert set(found["beats"]["annotated"]["clean"]) == {"N", "V"}
+    assert found["beats"]["annotated"]["released"]["N"].value == 0
+    assert found["waves"]["annotated"]["released"]["sensitivity"].value == 0
