@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from client.ledger import Account, Ledger
+from client.ledger import Account, Ledger, Trust
 from common.errors import BudgetError, InputError
 from common.privacy.accounting import Spend, epsilon
 
@@ -64,7 +64,7 @@ def test_cap_is_refused_with_the_numbers_and_nothing_written(ledger: Ledger) -> 
 
 
 def test_no_noise_under_a_cap_is_refused(ledger: Ledger) -> None:
-    with pytest.raises(BudgetError, match="asked inf"):
+    with pytest.raises(BudgetError, match="asked not bounded, together not bounded; the cap"):
         charge(ledger, spend=Spend(0.3, 0.0, 1), cap=1e9)
 
 
@@ -195,7 +195,49 @@ def test_missing_folder(tmp_path: Path) -> None:
 
 def test_arguments_are_checked(ledger: Ledger) -> None:
     good = ("run", "rean", 0, "window", SPEND, DELTA, digest("x"), 9.0)
-    for place, bad in ((3, "none"), (3, "patient"), (4, None), (5, 0.0), (6, "x"), (7, math.nan)):
+    for place, bad in ((3, "none"), (3, "visit"), (4, None), (5, 0.0), (6, "x"), (7, math.nan)):
         with pytest.raises(InputError):
             ledger.charge(*(bad if i == place else v for i, v in enumerate(good)))  # type: ignore[arg-type]
-    assert ledger.account(DELTA).releases == 0
+    for unit, trust in (("window", "aggregate"), ("none", "aggregate"), ("patient", "server")):
+        spend = None if unit == "none" else SPEND
+        with pytest.raises(InputError, match=f"trust is '{trust}' of unit '{unit}'"):
+            ledger.charge("r", "rean", 0, unit, spend, DELTA, digest("x"), 9.0, trust)  # type: ignore[arg-type]
+    assert ledger.account(DELTA).releases == 0 and ledger.head().events == 0
+
+
+def charge_patient(ledger: Ledger, n: int = 0, cap: float = math.inf, trust: Trust = "hospital",
+                   ) -> int:  # fmt: skip
+    return ledger.charge("run", "rean", n, "patient", SPEND, DELTA, digest(f"in{n}"), cap, trust)
+
+
+def test_patients_are_bounded_by_patient_rows_alone(ledger: Ledger) -> None:
+    charge_patient(ledger, 0)
+    charge_patient(ledger, 1, trust="aggregate")
+    account = ledger.account(DELTA)
+    assert (account.unit, account.releases) == ("patient", 2)
+    assert account.epsilon_patient == pytest.approx(epsilon([SPEND, SPEND], DELTA))
+    assert account.epsilon_window > 2 * epsilon([SPEND, SPEND], DELTA)
+    assert [release.trust for release in ledger.releases()] == ["hospital", "aggregate"]
+    before = account.epsilon_window
+    charge(ledger, 2)
+    account = ledger.account(DELTA)
+    assert (account.unit, account.epsilon_patient) == ("mixed", None)
+    assert before < account.epsilon_window < math.inf
+    charge(ledger, 3, spend=None)
+    assert ledger.account(DELTA) == Account("none", math.inf, None, DELTA, 4)
+
+
+def test_patient_row_without_noise_bounds_nobody(ledger: Ledger) -> None:
+    ledger.charge("run", "rean", 0, "patient", Spend(0.3, 0.0, 1), DELTA, digest("x"), math.inf)
+    assert ledger.account(DELTA) == Account("patient", math.inf, None, DELTA, 1)
+
+
+def test_each_unit_is_held_to_its_own_cap(ledger: Ledger) -> None:
+    one, two = epsilon([SPEND], DELTA), epsilon([SPEND, SPEND], DELTA)
+    charge(ledger, 0)
+    charge_patient(ledger, 1, cap=one + 1e-9)  # windows and what they spent do not count here
+    with pytest.raises(BudgetError, match=f"epsilon per patient .* together {two:.4g}"):
+        charge_patient(ledger, 2, cap=(one + two) / 2)
+    with pytest.raises(BudgetError, match="epsilon per window"):  # but patients' count for windows
+        charge(ledger, 2, cap=two + 1e-9)
+    assert ledger.account(DELTA).releases == 2
