@@ -19,6 +19,7 @@ from typing import Any
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
+from client.charged_round import train_round
 from client.hospital import Hospital
 from client.node import Node, node_from
 from common.config import Settings, settings_from
@@ -80,7 +81,7 @@ def _train(content: RecordDict, hospital: Hospital, node: Node) -> RecordDict:
     if stage not in STAGES:
         raise InputError(f"stage is {stage!r}; allowed: {', '.join(STAGES)}")
     received = content.array_records[ARRAYS].to_torch_state_dict()
-    update = hospital.train_round(stage, number, received)
+    update = train_round(hospital, stage, number, received)
     metrics: dict[str, Any] = {NUM_EXAMPLES: update.examples}
     if hospital.settings.privacy.unit == "none":
         metrics["loss"] = update.loss  # private otherwise: see common/protocol.py
@@ -125,7 +126,7 @@ def _hospital(node: Node, config: ConfigRecord) -> Hospital:
         raise SettingsError(f"run is {run!r}; allowed: 1 to 100 letters, digits, . _ -")
     settings = _settings(str(config["settings"]))
     return Hospital(node.site, node.open_store(settings), Path(node.state), Path(node.ledger),
-                    settings, run)
+                    settings, run, Path(node.public or Path(node.state) / "public"))
 
 
 def _settings(text: str) -> Settings:

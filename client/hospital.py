@@ -1,59 +1,33 @@
-"""One hospital: its windows, its networks, and one private round of training on them."""
+"""One hospital in one run: its windows, its networks, and what each stage learns from them."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from client.ledger import Ledger, Release
-from client.local_round import LocalRound, train_plainly, train_privately
+from client.ledger import Ledger
+from client.node import window_settings
 from common.anonymizers.contract import Frozen
 from common.anonymizers.rean import at_share, rean_loss
 from common.config import Settings
 from common.ecg.labels import decided
+from common.ecg.public import public_store
 from common.ecg.subsets import balanced_training_set
 from common.ecg.windows import Store
-from common.errors import BudgetError, NoWindowsError, SettingsError
-from common.models.classifier import Classifier, build, load_shared, shared_state
+from common.errors import SettingsError
+from common.models.classifier import Classifier, build, load_shared
 from common.models.files import load_state, save_state
-from common.privacy.accounting import Spend, calibrate
-from common.protocol import ARRHYTHMIA_CLASSES, CLASSIFIER_STAGES, STAGES, Stage
-from common.training import (
-    Indices,
-    Loss,
-    allowed_loss,
-    device_of,
-    masked_loss,
-    sampling,
-    seed_from,
-)
+from common.models.verifier import Verifier, verification_loss
+from common.protocol import ARRHYTHMIA_CLASSES, CLASSIFIER_STAGES, Stage
+from common.training import Indices, Loss, allowed_loss, device_of, masked_loss, seed_from
 
-
-@dataclass(frozen=True)
-class Update:
-    """What a training round gives: weights that may leave, and the count the hospital declares."""
-
-    state: dict[str, Tensor]
-    examples: int
-    loss: float
-
-
-def digest(state: Mapping[str, Tensor]) -> str:
-    """SHA-256 of named weights, in the order of their names."""
-    sha = hashlib.sha256()
-    for name in sorted(state):
-        sha.update(name.encode())
-        sha.update(np.ascontiguousarray(state[name].detach().cpu().numpy()).tobytes())
-    return sha.hexdigest()
+_STRANGERS = 256  # public windows that a released one is told from, while REAN trains
 
 
 def check_leads(site: str, store: Store, settings: Settings) -> None:
@@ -75,14 +49,15 @@ class Hospital:
         ledger: its privacy ledger, which outlives runs.
         settings: of the run.
         run: identifier of the run.
+        public: folder of the synthetic public windows; default: one in `state`.
     """
 
     def __init__(self, site: str, store: Store, state: Path, ledger: Path, settings: Settings,
-                 run: str) -> None:
+                 run: str, public: Path | None = None) -> None:
         check_leads(site, store, settings)
         torch.set_num_threads(settings.threads)
         self.site, self.store, self.settings, self.run = site, store, settings, run
-        self.state = state / run
+        self.state, self._public = state / run, public or state / "public"
         self.ledger = Ledger(ledger)
         self.device = device_of(settings.device)
         self.allowed = store.labels(settings.labels)
@@ -137,12 +112,25 @@ class Hospital:
         """The stage's loss of each window, (B,), in a round of it."""
         if stage == "diagnosis":
             return lambda net, b: allowed_loss(net(b["x"]), b["allowed"])
+        if stage == "identity" and self.settings.privacy.unit == "patient":
+            return lambda net, b: verification_loss(net, b["x"], self._strangers(len(b["x"])))
         if stage == "anonymizer":
             rounds = self.settings.anonymizer.rounds
             share = (number - 1) / (rounds - 1) if rounds > 1 else 1.0
             frozen, rean = self.frozen(), at_share(self.settings.rean, share)
             return lambda net, b: rean_loss(net, b, frozen, rean)
         return lambda net, b: masked_loss(net(b["x"]), b[stage])
+
+    @cached_property
+    def public(self) -> Tensor:
+        """Windows of synthetic people, (P, leads, L)."""
+        store = public_store(self.settings.privacy.public, window_settings(self.settings),
+                             self._public)
+        return torch.from_numpy(np.array(store.windows)).to(self.device)
+
+    def _strangers(self, count: int) -> Tensor:
+        """Public windows, drawn anew; who is drawn says nothing of a patient."""
+        return self.public[torch.randint(len(self.public), (count,))]
 
     def freeze(self, stage: Stage, state: Mapping[str, Tensor]) -> None:
         """Keep the final shared weights of a stage."""
@@ -153,93 +141,28 @@ class Hospital:
         network = self.network(stage)
         load_shared(stage, network, load_state(self.state / "frozen" / f"{stage}.safetensors"))
         if stage == "identity":
-            self._load_head(network, self.settings.identity.rounds)
+            self.load_head(network, self.settings.identity.rounds)
         return network.eval()
 
     def frozen(self) -> Frozen:
         """The training signal of the anonymizer."""
-        return Frozen(*(self.trained(stage) for stage in CLASSIFIER_STAGES)).freeze()
+        networks = [self.trained(stage) for stage in CLASSIFIER_STAGES]
+        public = None
+        if isinstance(networks[1], Verifier):
+            with torch.no_grad():
+                some = np.linspace(0, len(self.public) - 1, _STRANGERS).astype(np.int64)
+                public = networks[1](self.public[some])
+        return Frozen(*networks, public=public).freeze()
 
     def _head_file(self, number: int) -> Path:
         return self.state / "heads" / f"{number}.safetensors"
 
-    def _load_head(self, network: nn.Module, number: int) -> None:
+    def load_head(self, network: nn.Module, number: int) -> None:
         """The head after a round; round 0 is the initial one. Heads never leave the hospital."""
         if number > 0 and isinstance(network, Classifier) and self._head_file(number).exists():
             network.head.load_state_dict(load_state(self._head_file(number)))
 
-    def plan(self) -> list[tuple[Stage, float, int]]:
-        """(stage, sampling rate q, steps a round) of every stage this hospital takes part in."""
-        plan: list[tuple[Stage, float, int]] = []
-        for stage in STAGES:
-            n, training = len(self.usable(stage)), self.settings.stage(stage)
-            if n:
-                plan.append((stage, *sampling(n, training)))
-        return plan
-
-    def noise_multiplier(self) -> float:
-        """One noise multiplier for the whole run: all stages, all rounds."""
-        privacy = self.settings.privacy
-        steps = tuple((q, count * self.settings.stage(s).rounds) for s, q, count in self.plan())
-        return _calibrated(steps, privacy.epsilon, privacy.delta)
-
-    def train_round(self, stage: Stage, number: int, received: Mapping[str, Tensor]) -> Update:
-        """Train one round from the received weights, charge the ledger, keep the reply.
-
-        Raises:
-            NoWindowsError: no usable window for the stage.
-            BudgetError: the ledger's cap does not allow the round.
-        """
-        rows = self.usable(stage)
-        if not len(rows):
-            raise NoWindowsError(f"hospital {self.site} has 0 usable training windows for "
-                                 f"{stage}; at least 1 is needed")
-        inputs, kept = digest(received), self.state / "replies" / f"{stage}-{number}.safetensors"
-        settled = self.ledger.find(self.run, stage, number, inputs)
-        if settled is not None and kept.exists():
-            return Update(self._kept(kept, settled), len(rows), float("nan"))
-        network = self.network(stage)
-        load_shared(stage, network, received)
-        if stage == "identity":
-            self._load_head(network, number - 1)
-        row, loss = self._train(stage, number, rows, network, inputs)
-        if stage == "identity" and isinstance(network, Classifier):
+    def save_head(self, network: nn.Module, number: int) -> None:
+        """Keep the head of a round; a Verifier has none."""
+        if isinstance(network, Classifier):
             save_state(self._head_file(number), network.head.state_dict(), {"round": str(number)})
-        state = shared_state(stage, network)
-        save_state(kept, state, {"stage": stage, "round": str(number)})
-        self.ledger.settle(row, digest(state))
-        return Update(state, len(rows), loss)
-
-    @staticmethod
-    def _kept(file: Path, row: Release) -> dict[str, Tensor]:
-        """A reply that was paid for; raise BudgetError if the file is not what the ledger names."""
-        try:
-            state = load_state(file)
-            found = digest(state)
-        except (OSError, SafetensorError) as error:
-            found, state = f"unreadable ({error})", {}
-        if found != row.reply:
-            raise BudgetError(f"kept reply {file} has hash {found}; row {row.id} of the ledger "
-                              f"allows only {row.reply}: restore the file, or delete it to train "
-                              "and be charged again")
-        return state
-
-    def _train(self, stage: Stage, number: int, rows: Indices, network: nn.Module,
-               inputs: str) -> tuple[int, float]:
-        """Charge first, then train in place; (ledger row, mean loss)."""
-        training, privacy = self.settings.stage(stage), self.settings.privacy
-        spend = None
-        if privacy.unit == "window":
-            q, steps = sampling(len(rows), training)
-            spend = Spend(q, self.noise_multiplier(), steps)
-        row = self.ledger.charge(self.run, stage, number, "window" if spend else "none", spend,
-                                 privacy.delta, inputs, privacy.cap or privacy.epsilon)
-        seed = seed_from(self.settings, self.site, stage, number)
-        local = LocalRound(network, lambda i: self.fetch(rows[i]), self.loss(stage, number),
-                           len(rows), training, number, seed, shift=stage != "anonymizer")
-        loss = train_privately(local, spend, privacy.clip) if spend else train_plainly(local)
-        return row, loss
-
-
-# The search takes seconds and its inputs do not change during a run.
-_calibrated = lru_cache(calibrate)

@@ -1,4 +1,4 @@
-"""One round of local training: the same steps with and without privacy per window."""
+"""One round of local training: without privacy, with privacy per window, and per patient."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from common.config import Training
+from common.config import Privacy, Training
 from common.privacy.accounting import Spend
 from common.privacy.noise import poisson_indices
+from common.privacy.patient_dp import PatientSum
 from common.training import Fetch, Indices, Loss, Schedule, shifted, shuffled, train
 
 
@@ -62,6 +63,36 @@ def train_plainly(local: LocalRound) -> float:
     return train(local.network, local.optimizer(), batches,
                  local.batch(np.random.default_rng(local.seed + 1)), local.loss,
                  local.schedule(steps))
+
+
+def train_per_patient(local: LocalRound, patient: Indices, spend: Spend,
+                      privacy: Privacy) -> float:
+    """Train with DP-SGD per patient; the mean loss, which must not leave.
+
+    Args:
+        local: the round.
+        patient: whose each of the n windows is, [n].
+        spend: rate, noise and steps.
+        privacy: clip, windows of a patient in a step, and the public number of patients.
+    """
+    torch.seed()  # stochastic depth is drawn in secret, as in `train_privately`
+    secret = np.random.default_rng()
+    people = [np.flatnonzero(patient == who) for who in np.unique(patient)]
+    expected = spend.q * (privacy.cohort or len(people))
+    network, optimizer, fetch = local.network.train(), local.optimizer(), local.batch(secret)
+    schedule, total = local.schedule(spend.steps), PatientSum(local.network, privacy.clip)
+    seen: list[float] = []
+    for step in range(spend.steps):
+        for group in optimizer.param_groups:
+            group["lr"] = schedule.at(step)
+        for i in poisson_indices(len(people), spend.q):
+            rows = secret.permutation(people[i])[: privacy.windows]
+            losses = local.loss(network, fetch(rows))  # (W,)
+            total.add(losses)
+            seen.append(float(losses.detach().mean()))
+        total.release(spend.sigma, expected)
+        optimizer.step()
+    return float(np.mean(seen)) if seen else float("nan")
 
 
 def train_privately(local: LocalRound, spend: Spend, clip: float) -> float:

@@ -24,6 +24,7 @@ class Node:
         data: hospital file (YAML), where the node prepares its own windows.
         store: prepared windows, where a simulation did.
         export: folder that an audit bundle is written to; empty: none is made.
+        public: folder of the synthetic public windows; empty: one below `state`.
     """
 
     site: str
@@ -32,6 +33,7 @@ class Node:
     data: str = ""
     store: str = ""
     export: str = ""
+    public: str = ""
 
     def open_store(self, settings: Settings) -> Store:
         """The node's windows, prepared on first use.

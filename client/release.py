@@ -15,12 +15,16 @@ import numpy as np
 import wfdb
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
+from torch import nn
 
 from client.hospital import Hospital
 from common.anonymizers.rean import ReanAnonymizer
+from common.models.verifier import Verifier
 from common.protocol import CLASSIFIER_STAGES
 from common.results import write_json
 from common.training import predict
+
+Floats = NDArray[np.float32]
 
 # What a bundle says of the hospital's data; a patient's age in years, which the store has, stays.
 _DECLARED = ("name", "patients", "records", "leads", "records_by_leads", "sampling_rate",
@@ -100,7 +104,7 @@ def export_bundle(hospital: Hospital, folder: Path) -> None:
     for stage in CLASSIFIER_STAGES:
         network = hospital.trained(stage)
         for name, windows in (("clean", clean), ("released", released)):
-            np.save(part / f"frozen-{stage}-{name}.npy", predict(network, windows).numpy())
+            np.save(part / f"frozen-{stage}-{name}.npy", _answers(hospital, network, windows))
     account = hospital.ledger.account(hospital.settings.privacy.delta)
     write_json(part / "bundle.json", {
         "site": hospital.site, "data": {key: store.info[key] for key in _DECLARED},
@@ -108,7 +112,25 @@ def export_bundle(hospital: Hospital, folder: Path) -> None:
         "privacy": {"unit": account.unit, "epsilon": account.epsilon_window,
                     "delta": account.delta, "releases": account.releases,
                     "cap": hospital.settings.privacy.cap or hospital.settings.privacy.epsilon,
-                    "patient": "not bounded"},
+                    "patient": "not bounded" if account.epsilon_patient is None
+                    else account.epsilon_patient},
     })
     shutil.rmtree(target, ignore_errors=True)
     part.rename(target)
+
+
+def _answers(hospital: Hospital, network: nn.Module, windows: Floats) -> Floats:
+    """Scores of windows, [n, classes]; of a Verifier those of the slots that a head would have.
+
+    A patient's is the cosine with the mean of his own training windows' embeddings.
+    """
+    scores = np.asarray(predict(network, windows).numpy())
+    if not isinstance(network, Verifier):
+        return scores
+    rows = hospital.store.select("train", reserved=False)
+    known = predict(network, hospital.store.windows[rows]).numpy()  # (n, d)
+    slot = hospital.slot[hospital.store.index["patient"][rows]]
+    templates = np.zeros((hospital.slots, known.shape[1]), dtype=np.float32)
+    np.add.at(templates, slot, known)
+    length = np.linalg.norm(templates, axis=1, keepdims=True)
+    return np.asarray(scores @ (templates / np.maximum(length, 1e-9)).T)

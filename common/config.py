@@ -65,20 +65,27 @@ class Privacy:
     """What is protected, and how much of it may be spent.
 
     `epsilon` is the target over *all* stages and rounds of the run; `cap` is what the hospital's
-    ledger allows over all runs, per window (0 = as much as epsilon).
+    ledger allows over all runs, per unit (0 = as much as epsilon). Those below `cap` are of unit
+    patient alone: a step draws each patient with probability `q`, and takes at most `windows` of
+    his; all are public, and so is the number of patients that a step is divided by.
     """
 
     unit: str = "none"
     epsilon: float = 8.0
     delta: float = 1e-5
-    clip: float = 1.0  # L2 norm of one window's gradient
+    clip: float = 1.0  # L2 norm of one window's, or patient's, gradient
     cap: float = 0.0
+    q: float = 0.3
+    windows: int = 8
+    cohort: int = 0  # patients that a hospital's step is divided by, over q; 0: as many as it has
+    public: int = 16  # synthetic people whom the identity network tells patients from
 
     def __post_init__(self) -> None:
-        if self.unit == "patient":
-            raise InputError("privacy.unit is 'patient'; patient-level privacy is not built yet: "
-                             "allowed now: none, window")
-        _one_of("privacy.unit", self.unit, ("none", "window"))
+        _one_of("privacy.unit", self.unit, ("none", "window", "patient"))
+        _check("privacy.q", self.q, 0 < self.q <= 1, "(0, 1]")
+        _check("privacy.windows", self.windows, 1 <= self.windows <= 4096, "1 to 4096")
+        _check("privacy.cohort", self.cohort, self.cohort >= 0, ">= 0 (0: as many as it has)")
+        _check("privacy.public", self.public, 2 <= self.public <= 9000, "2 to 9000")
         _check("privacy.epsilon", self.epsilon, 0 < self.epsilon <= 1000, "(0, 1000]")
         _check("privacy.delta", self.delta, 0 < self.delta < 1e-2, "(0, 0.01)")
         _check("privacy.clip", self.clip, self.clip > 0, "> 0")
@@ -199,6 +206,11 @@ class Settings:
         # A set balanced by class changes in many places when one window comes or goes.
         _check("rean.windows", self.rean.windows, not self.rean.windows
                or self.privacy.unit == "none", f"0 where privacy.unit is {self.privacy.unit!r}")
+
+        # They retrain the identity head, which is absent there.
+        absent = {"membership_references", "inversion"} & set(self.audit.attacks)
+        _check("audit.attacks", self.audit.attacks, not absent or self.privacy.unit != "patient",
+               f"none of {', '.join(sorted(absent))} where privacy.unit is 'patient'")
 
     def stage(self, stage: Stage) -> Training:
         """Training settings of one stage."""

@@ -24,16 +24,23 @@ SCENARIOS = (
     Scenario("window-private federation", "federated", "window", ("inprocess", "ray", "grpc"),
              "each update is (epsilon, delta)-private per window, noised inside the hospital; "
              "a patient is not bounded"),
+    Scenario("patient-private federation", "federated", "patient", ("inprocess", "ray", "grpc"),
+             "each update is (epsilon, delta)-private per patient of the hospital, noised inside "
+             "it; a patient of several hospitals is bounded by the composition of theirs"),
     Scenario("pooled", "pooled", "none", ("inprocess", "ray"),
              "the paper's central set-up: recordings are pooled, nothing is protected"),
     Scenario("window-private pooled", "pooled", "window", ("inprocess", "ray"),
              "recordings are pooled; the models are (epsilon, delta)-private per window; "
              "a patient is not bounded"),
+    Scenario("patient-private pooled", "pooled", "patient", ("inprocess", "ray"),
+             "recordings are pooled; the models are (epsilon, delta)-private per patient"),
     Scenario("local", "local", "none", ("inprocess", "ray"),
              "each hospital trains alone; nothing is exchanged, nothing is protected"),
     Scenario("window-private local", "local", "window", ("inprocess", "ray"),
              "each hospital trains alone; its models are (epsilon, delta)-private per window; "
              "a patient is not bounded"),
+    Scenario("patient-private local", "local", "patient", ("inprocess", "ray"),
+             "each hospital trains alone; its models are (epsilon, delta)-private per patient"),
 )
 
 

@@ -76,6 +76,12 @@ def sampling(n: int, training: Training) -> tuple[float, int]:
     return q, max(1, round(training.epochs / q))
 
 
+def sampling_of_patients(q: float, training: Training) -> tuple[float, int]:
+    """(sampling rate q, steps a round) of training private per patient: no private count is in it.
+    """
+    return q, max(1, round(training.epochs / q))
+
+
 @dataclass(frozen=True)
 class Schedule:
     """Linear warm-up, then cosine annealing, over a whole stage, of which a call may train a part.

@@ -118,7 +118,8 @@ class Workflow:
         Args:
             grid: of connected hospitals.
             stage: of the run.
-            start: weights to begin with; those it lacks are drawn by the run's seed.
+            start: weights to begin with, of which those of the same name are taken; the others
+                are drawn by the run's seed.
         """
         rounds = self.settings.stage(stage).rounds
         state, done = self._last_checkpoint(stage, start)
@@ -166,7 +167,7 @@ class Workflow:
                 return load_state(path), number
         seed = seed_from(self.settings, "server", stage)
         drawn = shared_state(stage, build(stage, self.settings, self.settings.leads, 2, seed))
-        return {**drawn, **start}, 0
+        return {name: start.get(name, value) for name, value in drawn.items()}, 0
 
     def _file(self, stage: Stage, number: int) -> Path:
         return self.folder / "checkpoints" / f"{stage}-{number}.safetensors"

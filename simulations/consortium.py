@@ -112,7 +112,8 @@ def federate(folder: Path, settings: Settings, sites: list[Site], progress: Prog
         (folder / part).mkdir(exist_ok=True)
     nodes = [Node(site.name, state=str(folder / "hospitals" / site.name),
                   ledger=str(folder / "ledgers" / f"{site.name}.sqlite"),
-                  store=str(site.store.path), export=str(folder / "bundles")) for site in sites]
+                  store=str(site.store.path), export=str(folder / "bundles"),
+                  public=str(folder / "public")) for site in sites]
     app = make_client_app(lambda context: nodes[int(context.node_config["partition-id"])])
     server = folder / sites[0].name if settings.training == "local" else folder
     flow = Workflow(settings, run_id(folder), server, len(nodes), progress)

@@ -70,10 +70,16 @@ class Bars:
         return pace * (self._total() - self.earlier - self.here)
 
     def _spent(self) -> str:
-        """Largest epsilon per window over the ledgers, where the run is private."""
+        """Largest epsilon over the ledgers, of what the run protects."""
         privacy = self.settings.privacy
         ledgers = sorted((self.folder / "ledgers").glob("*.sqlite"))
         if privacy.unit == "none" or not ledgers:
             return ""
-        spent = max(Ledger(path).account(privacy.delta).epsilon_window for path in ledgers)
-        return f"  epsilon {spent:.2f} per window (patient: not bounded)"
+        accounts = [Ledger(path).account(privacy.delta) for path in ledgers]
+        if privacy.unit == "window":
+            spent = max(account.epsilon_window for account in accounts)
+            return f"  epsilon {spent:.2f} per window (patient: not bounded)"
+        known = [account.epsilon_patient for account in accounts]
+        bounded = [spent for spent in known if spent is not None]
+        return f"  epsilon {max(bounded):.2f} per patient" if len(bounded) == len(known) else \
+            "  patient: not bounded"

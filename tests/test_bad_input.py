@@ -14,7 +14,8 @@ import pytest
 import wfdb
 
 import fedrean
-from client.hospital import Hospital, digest
+from client.charged_round import digest, train_round
+from client.hospital import Hospital
 from common.ecg.hospital_file import load_hospital
 from common.ecg.windows import WindowSettings, prepare
 from common.errors import BudgetError
@@ -217,11 +218,11 @@ def test_a_kept_reply_must_be_the_one_that_was_paid_for(site: Path, tmp_path: Pa
     hospital.ledger.settle(row, digest(state))
     kept = hospital.state / "replies" / "diagnosis-1.safetensors"
     save_state(kept, state, {})
-    assert digest(hospital.train_round("diagnosis", 1, state).state) == digest(state)
+    assert digest(train_round(hospital, "diagnosis", 1, state).state) == digest(state)
     save_state(kept, {name: value + 1 for name, value in state.items()}, {})
     with pytest.raises(BudgetError, match="kept reply .* has hash [0-9a-f]{64}; row 1 of the"):
-        hospital.train_round("diagnosis", 1, state)
+        train_round(hospital, "diagnosis", 1, state)
     kept.write_bytes(b"half of it")
     with pytest.raises(BudgetError, match="unreadable"):
-        hospital.train_round("diagnosis", 1, state)
+        train_round(hospital, "diagnosis", 1, state)
     assert hospital.ledger.account(1e-5).releases == 1

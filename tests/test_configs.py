@@ -31,14 +31,15 @@ def test_paper_profile_is_the_papers():
     ("seed=-1", "0 to 2^31"),
     ("training=together", "federated, pooled, local"),
     ("privacy.epsilon=0", "(0, 1000]"),
-    ("privacy=patient", "patient"),
+    ("privacy.q=0", "(0, 1]"),
+    ("privacy=patient audit=full", "inversion"),
     ("rean.bound=2", "(0, 1]"),
     ("audit.references=3", "even numbers, 2 to 256"),
     ("audit.shadows=0", "even numbers, 2 to 256"),
 ])
 def test_bad_overrides_name_the_setting_and_the_bound(override, words):
     with pytest.raises(InputError, match=".+") as caught:
-        compose_settings([override])
+        compose_settings(override.split())
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -80,12 +80,19 @@ def labelled(store: Store, rows: Indices, labels: str) -> Labelled:
 
 @dataclass(frozen=True)
 class Frozen:
-    """The training signal: four networks that nothing updates any more."""
+    """The training signal: four networks that nothing updates any more.
+
+    Args:
+        diagnosis, sex, age: [B, leads, L] -> logits.
+        identity: logits of the patients, or, where there are `public` ones, embeddings.
+        public: embeddings of public windows that a patient is told from, (P, d).
+    """
 
     diagnosis: nn.Module
     identity: nn.Module
     sex: nn.Module
     age: nn.Module
+    public: Tensor | None = field(default=None, kw_only=True)
 
     def freeze(self) -> Frozen:
         """Evaluation mode, no gradients for the weights."""

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from common.anonymizers.contract import Effort, Floats, Frozen, Labelled, Range
 from common.anonymizers.fitting import fit_network
 from common.config import Rean
+from common.models.verifier import verification_logits
 from common.training import allowed_loss, masked_loss, predict
 
 
@@ -69,12 +70,25 @@ def rean_loss(network: nn.Module, batch: dict[str, Tensor], frozen: Frozen, rean
     released = apply_residual(network(x), x, rean.bound)
     useful = allowed_loss(frozen.diagnosis(released), batch["allowed"])
     private = torch.zeros_like(useful)
-    for name in ("identity", "sex", "age"):
+    private = private + hidden(*_identified(x, released, batch, frozen), rean)
+    for name in ("sex", "age"):
         private = private + hidden(getattr(frozen, name)(released), batch[name], rean)
     l1 = (released - x).abs().flatten(1).mean(1)
     out: Tensor = (rean.utility * useful - rean.privacy * private
                    + rean.prd * prd(x, released) / 100 + rean.l1 * l1)
     return out
+
+
+def _identified(x: Tensor, released: Tensor, batch: dict[str, Tensor],
+                frozen: Frozen) -> tuple[Tensor, Tensor]:
+    """Logits of who it is, and the right answers: of the patients, or own window or public ones."""
+    answer = frozen.identity(released)
+    if frozen.public is None:
+        return answer, batch["identity"]
+    with torch.no_grad():
+        own = frozen.identity(x)
+    right = torch.zeros(len(x), dtype=torch.long, device=x.device)
+    return verification_logits(answer, own, frozen.public), right
 
 
 def at_share(rean: Rean, share: float) -> Rean:

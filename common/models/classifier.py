@@ -17,6 +17,7 @@ from common.models.ecg_vit import ECGViT
 from common.models.inception_time import InceptionTime
 from common.models.resnet1d import ResNet1D
 from common.models.unet1d import UNet1D
+from common.models.verifier import Verifier
 from common.protocol import AGE_BANDS, ARRHYTHMIA_CLASSES, SEXES, Stage
 
 
@@ -39,8 +40,9 @@ def build(stage: Stage, settings: Settings, leads: int, identities: int, seed: i
     """The network of one stage, initialised by seed.
 
     Args:
-        stage: diagnosis is a ResNet1D, the biometric stages are ECGViTs, the anonymizer a U-Net.
-        settings: of the run; only the profile is used.
+        stage: diagnosis is a ResNet1D, the biometric stages are ECGViTs, the anonymizer a U-Net;
+            identity is a Verifier under privacy per patient.
+        settings: of the run; the profile and the unit of privacy are used.
         leads: leads of a window.
         identities: rows of the identity head (used by that stage alone).
         seed: of the initial weights.
@@ -52,6 +54,8 @@ def build(stage: Stage, settings: Settings, leads: int, identities: int, seed: i
             return UNet1D(profile.unet_width, profile.unet_levels, leads)
         if stage == "diagnosis":
             return Classifier(ResNet1D(profile.resnet_width, leads), len(ARRHYTHMIA_CLASSES))
+        if stage == "identity" and settings.privacy.unit == "patient":
+            return Verifier(ECGViT(profile, leads))
         classes = {"identity": identities, "sex": len(SEXES), "age": len(AGE_BANDS)}[stage]
         return Classifier(ECGViT(profile, leads), classes)
 

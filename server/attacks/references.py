@@ -190,7 +190,7 @@ class References:
             identity = networks["identity"]
             assert isinstance(identity, Classifier) and all(networks.values())
             self._fit_head(identity, hospital)
-            found[hospital] = Frozen(**{k: v for k, v in networks.items() if v}).freeze()
+            found[hospital] = Frozen(*filter(None, networks.values())).freeze()
         return found
 
     def _fit_head(self, network: Classifier, hospital: int) -> None:

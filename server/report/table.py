@@ -62,14 +62,14 @@ def _utility(row: dict[str, Any]) -> list[Leaf]:
 
 
 def accounts(metrics: dict[str, Any]) -> list[str]:
-    """One line a hospital: what was spent, in which unit."""
+    """One line a hospital: what was spent, per patient and per window."""
     lines = []
     for site, account in metrics["privacy"].items():
-        spent = account["epsilon"]
-        if account["unit"] == "window" and spent is not None:
-            lines.append(f"{site}: epsilon {spent:.3f} of {account['cap']:g} per window at delta "
-                         f"{account['delta']:g}; patient: not bounded")
-        else:
-            lines.append(f"{site}: window: not bounded; patient: not bounded "
-                         f"({account['releases']} releases without privacy)")
+        spent = {"patient": account["patient"], "window": account["epsilon"]}
+        said = ", ".join(f"per {unit} epsilon {value:.3f}" if isinstance(value, float)
+                         else f"per {unit} not bounded" for unit, value in spent.items())
+        cap = f", of at most {account['cap']:g} per {account['unit']}" \
+            if account["unit"] in spent else ""
+        lines.append(f"{site}: {said}{cap}, at delta {account['delta']:g} "
+                     f"({account['releases']} releases)")
     return lines

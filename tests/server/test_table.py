@@ -2,7 +2,7 @@
 
 import pytest
 
-from server.report.table import cell, prose
+from server.report.table import accounts, cell, prose
 
 
 @pytest.mark.parametrize(("value", "low", "high", "text"), [
@@ -17,3 +17,16 @@ def test_cell(value, low, high, text):
 
 def test_prose():
     assert prose({"value": 0.5, "low": 0.4, "high": 0.6}) == ".500 (.400-.600)"
+
+
+def test_an_account_names_both_units_and_never_prints_what_is_not_bounded():
+    def line(unit, patient, window):
+        return accounts({"privacy": {"a": {"unit": unit, "patient": patient, "epsilon": window,
+                                           "cap": 8.0, "delta": 1e-5, "releases": 3}}})[0]
+
+    assert line("patient", 2.5, 5.25) == ("a: per patient epsilon 2.500, per window epsilon 5.250, "
+                                          "of at most 8 per patient, at delta 1e-05 (3 releases)")
+    assert line("window", "not bounded", 7.0) == (
+        "a: per patient not bounded, per window epsilon 7.000, of at most 8 per window, at delta "
+        "1e-05 (3 releases)")
+    assert "epsilon" not in line("none", "not bounded", None)

@@ -1,0 +1,157 @@
+"""One round of training that is paid for: the ledger first, then the training, then the reply.
+
+A retry with the same inputs resends the same bytes free; any other is charged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from client.hospital import Hospital
+from client.ledger import Release, Unit
+from client.local_round import LocalRound, train_per_patient, train_plainly, train_privately
+from common.errors import BudgetError, NoWindowsError
+from common.models.classifier import load_shared, shared_state
+from common.models.files import load_state, save_state
+from common.privacy.accounting import Spend, calibrate
+from common.protocol import STAGES, Stage
+from common.training import Indices, sampling, sampling_of_patients, seed_from
+
+
+@dataclass(frozen=True)
+class Update:
+    """What a training round gives: weights that may leave, and the count the hospital declares.
+
+    Args:
+        state: weights.
+        examples: training windows; of unit patient, patients, or the public number of them.
+        loss: mean over what was seen, which leaves only without privacy.
+    """
+
+    state: dict[str, Tensor]
+    examples: int
+    loss: float
+
+
+def digest(state: Mapping[str, Tensor]) -> str:
+    """SHA-256 of named weights, in the order of their names."""
+    sha = hashlib.sha256()
+    for name in sorted(state):
+        sha.update(name.encode())
+        sha.update(np.ascontiguousarray(state[name].detach().cpu().numpy()).tobytes())
+    return sha.hexdigest()
+
+
+def train_round(hospital: Hospital, stage: Stage, number: int,
+                received: Mapping[str, Tensor]) -> Update:
+    """Train one round from the received weights, charge the ledger, keep the reply.
+
+    Raises:
+        NoWindowsError: no usable window for the stage.
+        BudgetError: the ledger's cap does not allow the round.
+    """
+    rows = hospital.usable(stage)
+    if not len(rows):
+        raise NoWindowsError(f"hospital {hospital.site} has 0 usable training windows for "
+                             f"{stage}; at least 1 is needed")
+    declared = _declared(hospital, rows)
+    inputs = digest(received)
+    kept = hospital.state / "replies" / f"{stage}-{number}.safetensors"
+    settled = hospital.ledger.find(hospital.run, stage, number, inputs)
+    if settled is not None and kept.exists():
+        return Update(_kept(kept, settled), declared, float("nan"))
+    network = hospital.network(stage)
+    load_shared(stage, network, received)
+    if stage == "identity":
+        hospital.load_head(network, number - 1)
+    spend = _spend(hospital, stage, len(rows))
+    privacy = hospital.settings.privacy
+    row = hospital.ledger.charge(hospital.run, stage, number, cast(Unit, privacy.unit), spend,
+                                 privacy.delta, inputs, privacy.cap or privacy.epsilon)
+    loss = _train(hospital, stage, number, rows, network, spend)
+    if stage == "identity":
+        hospital.save_head(network, number)
+    state = shared_state(stage, network)
+    save_state(kept, state, {"stage": stage, "round": str(number)})
+    hospital.ledger.settle(row, digest(state))
+    return Update(state, declared, loss)
+
+
+def plan(hospital: Hospital) -> list[tuple[Stage, float, int]]:
+    """(stage, sampling rate q, steps a round) of every stage this hospital takes part in."""
+    sizes = {stage: len(hospital.usable(stage)) for stage in STAGES}
+    return [(stage, *_sampling(hospital, stage, n)) for stage, n in sizes.items() if n]
+
+
+def noise_multiplier(hospital: Hospital) -> float:
+    """One noise multiplier for the whole run: all stages, all rounds."""
+    settings = hospital.settings
+    steps = tuple((q, count * settings.stage(s).rounds) for s, q, count in plan(hospital))
+    return _calibrated(steps, settings.privacy.epsilon, settings.privacy.delta)
+
+
+def _sampling(hospital: Hospital, stage: Stage, windows: int) -> tuple[float, int]:
+    """(q, steps a round) of a stage, of windows or of patients."""
+    privacy, training = hospital.settings.privacy, hospital.settings.stage(stage)
+    if privacy.unit == "patient":
+        return sampling_of_patients(privacy.q, training)
+    return sampling(windows, training)
+
+
+def _spend(hospital: Hospital, stage: Stage, windows: int) -> Spend | None:
+    """What the round costs; None where nothing is protected."""
+    if hospital.settings.privacy.unit == "none":
+        return None
+    q, steps = _sampling(hospital, stage, windows)
+    return Spend(q, noise_multiplier(hospital), steps)
+
+
+def _train(hospital: Hospital, stage: Stage, number: int, rows: Indices, network: nn.Module,
+           spend: Spend | None) -> float:
+    """Train in place; the mean loss."""
+    settings, privacy = hospital.settings, hospital.settings.privacy
+    local = LocalRound(
+        network, lambda i: hospital.fetch(rows[i]), hospital.loss(stage, number), len(rows),
+        settings.stage(stage), number, seed_from(settings, hospital.site, stage, number),
+        shift=stage != "anonymizer")
+    if spend is None:
+        return train_plainly(local)
+    if privacy.unit == "patient":
+        patient = hospital.store.index["patient"][rows].astype(np.int64)
+        return train_per_patient(local, patient, spend, privacy)
+    return train_privately(local, spend, privacy.clip)
+
+
+def _declared(hospital: Hospital, rows: Indices) -> int:
+    """What the hospital weighs in the mean."""
+    privacy = hospital.settings.privacy
+    if privacy.unit == "patient":
+        return privacy.cohort or len(np.unique(hospital.store.index["patient"][rows]))
+    return len(rows)
+
+
+def _kept(file: Path, row: Release) -> dict[str, Tensor]:
+    """A reply that was paid for; raise BudgetError if the file is not what the ledger names."""
+    try:
+        state = load_state(file)
+        found = digest(state)
+    except (OSError, SafetensorError) as error:
+        found, state = f"unreadable ({error})", {}
+    if found != row.reply:
+        raise BudgetError(f"kept reply {file} has hash {found}; row {row.id} of the ledger "
+                          f"allows only {row.reply}: restore the file, or delete it to train "
+                          "and be charged again")
+    return state
+
+
+# The search takes seconds and its inputs do not change during a run.
+_calibrated = lru_cache(calibrate)

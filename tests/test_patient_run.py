@@ -1,0 +1,62 @@
+"""A whole run private per patient, as small as it can be."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from client.ledger import Ledger
+from common.errors import BudgetError
+from common.privacy.accounting import Spend, epsilon
+from server.overrides import compose_settings
+from server.run_directory import create_run, open_run
+from simulations.consortium import run
+from tests.small import STUDY
+
+DELTA = 1e-5
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder, data = tmp_path_factory.mktemp("run") / "a", tmp_path_factory.mktemp("data")
+    create_run(folder, compose_settings([
+        *STUDY, "privacy=patient", "privacy.epsilon=3", "privacy.q=0.5", "privacy.public=2"]))
+    run(folder, open_run(folder), data, lambda stage, number, rounds: None)
+    return folder, json.loads((folder / "metrics.json").read_text())
+
+
+def test_the_account_is_the_patients_and_within_the_target(finished):
+    folder, metrics = finished
+    for site, account in metrics["privacy"].items():
+        found = Ledger(folder / "ledgers" / f"{site}.sqlite").account(DELTA)
+        assert found.unit == account["unit"] == "patient"
+        assert found.epsilon_patient == pytest.approx(account["patient"])
+        assert 2.9 < found.epsilon_patient <= 3.0
+        # Two steps of q = .5 for each of five stages, one round each.
+        sigma = 1.0
+        while epsilon([Spend(0.5, sigma, 10)], DELTA) > 3.0:
+            sigma *= 1.01
+        assert epsilon([Spend(0.5, sigma, 10)], DELTA) == pytest.approx(3.0, rel=0.05)
+
+
+def test_the_report_says_whose_account_it_is(finished):
+    folder, metrics = finished
+    page = (folder / "report.html").read_text()
+    assert "per patient" in page and "private per patient of the hospital" in page
+    assert metrics["curves"]["diagnosis"] == [None]  # no loss left
+
+
+def test_the_identity_answers_are_of_slots(finished):
+    folder, metrics = finished
+    for site in metrics["data"]:
+        scores = np.load(folder / "bundles" / site / "frozen-identity-clean.npy")
+        assert np.abs(scores).max() <= 1 + 1e-5 and scores.shape[1] >= 3
+    assert math.isfinite(metrics["clean"]["training_signal"]["reid"]["value"])
+
+
+def test_a_patients_cap_holds(finished):
+    folder, metrics = finished
+    ledger = Ledger(folder / "ledgers" / f"{next(iter(metrics['privacy']))}.sqlite")
+    with pytest.raises(BudgetError, match="per patient"):
+        ledger.charge("b", "sex", 1, "patient", Spend(0.5, 1.0, 10), DELTA, "0" * 64, 3.0)
