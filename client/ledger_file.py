@@ -53,7 +53,7 @@ class LedgerFile:
                 if _application_id(connection) == _FIRST_ID:
                     _migrate(connection)
                 found = _application_id(connection)
-                connection.execute("SELECT number, content, hash FROM events LIMIT 1")
+                connection.execute("SELECT number, content, hash FROM events LIMIT 0")
         except sqlite3.Error as error:
             raise InputError(f"{self.path} is no ledger ({error}); name another file, or move it "
                              "away if it was one") from error
@@ -64,7 +64,7 @@ class LedgerFile:
         """The chain, and what is wrong with it (None: nothing)."""
         kept = read_head(self.head)  # before the chain, which can only have gone on since
         with closing(self._connect()) as connection:
-            chain = _chain(connection)
+            chain = self._chain(connection)
         return chain, self._trouble(chain, kept)
 
     def append(self, decide: Decision) -> int:
@@ -77,7 +77,7 @@ class LedgerFile:
         kept = read_head(self.head)
         with closing(self._connect()) as connection, connection:
             connection.execute("BEGIN IMMEDIATE")
-            chain = _chain(connection)
+            chain = self._chain(connection)
             content = decide(chain, self._trouble(chain, kept))
             if content is None:
                 return chain.head.events
@@ -126,7 +126,24 @@ class LedgerFile:
         uri = f"{self.path.resolve().as_uri()}?mode=rw"
         connection = sqlite3.connect(uri, uri=True, timeout=_LOCK_WAIT_S, isolation_level=None)
         connection.execute("PRAGMA synchronous = EXTRA")  # FULL, and the journal's removal too
+        connection.text_factory = lambda raw: raw.decode(errors="replace")  # its hash tells
         return connection
+
+    def _chain(self, connection: sqlite3.Connection) -> Chain:
+        """Read all events.
+
+        Raises:
+            BudgetError: the file is damaged below its rows, or stays locked.
+        """
+        chain = Chain()
+        try:
+            for row in connection.execute("SELECT number, CAST(content AS TEXT),"
+                                          " CAST(hash AS TEXT) FROM events ORDER BY number"):
+                chain.add(*row)
+        except sqlite3.Error as error:
+            raise BudgetError(f"ledger {self.path} cannot be read ({error}); restore the newest "
+                              "copy, or move it away and sign for a missing one") from error
+        return chain
 
 
 def _create(path: Path) -> None:
@@ -178,14 +195,6 @@ def _insert(connection: sqlite3.Connection, head: Head, content: Content) -> Hea
     after = following(head, text)
     connection.execute("INSERT INTO events VALUES (?, ?, ?)", (after.events, text, after.hash))
     return after
-
-
-def _chain(connection: sqlite3.Connection) -> Chain:
-    chain = Chain()
-    for row in connection.execute("SELECT number, CAST(content AS TEXT), CAST(hash AS TEXT)"
-                                  " FROM events ORDER BY number"):
-        chain.add(*row)
-    return chain
 
 
 def _application_id(connection: sqlite3.Connection) -> int:
