@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from common.errors import InputError
 
-_SIGMA_LOW = 2.0**-6  # below it, epsilon is in the thousands and Opacus's series lose precision
+SIGMA_LOW = 2.0**-6  # below it, epsilon is in the thousands and Opacus's series lose precision
 _SIGMA_HIGH = 2.0**20
 _TOLERANCE = 1e-3  # relative precision of a calibrated sigma
 
@@ -61,16 +61,25 @@ def epsilon(spends: Sequence[Spend], delta: float) -> float:
     Raises:
         InputError: if delta lies outside its range.
     """
-    _check_delta(delta)
+    check_delta(delta)
+    history = merge(spends)
+    if not history:
+        return 0.0
+    if any(sigma < SIGMA_LOW for sigma, _, _ in history):
+        return math.inf  # a valid upper bound, and the only one without noise
+    return _compose(history, delta)
+
+
+def merge(spends: Sequence[Spend]) -> list[tuple[float, float, int]]:
+    """Add up the steps of equal mechanisms; return (sigma, q, steps) in ascending order.
+
+    Spends that release nothing, of no step or of rate 0, are left out.
+    """
     steps: defaultdict[tuple[float, float], int] = defaultdict(int)
     for spend in spends:
         if spend.q > 0 and spend.steps > 0:
             steps[(float(spend.sigma), float(spend.q))] += int(spend.steps)
-    if not steps:
-        return 0.0
-    if any(sigma < _SIGMA_LOW for sigma, _ in steps):
-        return math.inf  # a valid upper bound, and the only one without noise
-    return _compose([(sigma, q, count) for (sigma, q), count in steps.items()], delta)
+    return [(sigma, q, count) for (sigma, q), count in sorted(steps.items())]
 
 
 def calibrate(plan: Sequence[tuple[float, int]], epsilon: float, delta: float) -> float:
@@ -100,7 +109,7 @@ def calibrate(plan: Sequence[tuple[float, int]], epsilon: float, delta: float) -
     low, high = _bisect(plan, epsilon, delta, low, high, coarse=True)
     # Whole orders over-count, so the exact answer is this sigma or somewhat less.
     low = high
-    while low >= _SIGMA_LOW and _plan_epsilon(plan, low, delta) <= epsilon:
+    while low >= SIGMA_LOW and _plan_epsilon(plan, low, delta) <= epsilon:
         low, high = 0.98 * low, low
     return _bisect(plan, epsilon, delta, low, high, coarse=False)[1]
 
@@ -132,9 +141,9 @@ def _bracket(plan: Sequence[tuple[float, int]], target: float, delta: float) -> 
     while _plan_epsilon(plan, high, delta, coarse=True) > target:
         high *= 2.0
     low = high / 2.0
-    while low >= _SIGMA_LOW and _plan_epsilon(plan, low, delta, coarse=True) <= target:
+    while low >= SIGMA_LOW and _plan_epsilon(plan, low, delta, coarse=True) <= target:
         low, high = low / 2.0, low
-    return (low, high) if low >= _SIGMA_LOW else (high, high)
+    return (low, high) if low >= SIGMA_LOW else (high, high)
 
 
 def _plan_epsilon(
@@ -152,7 +161,7 @@ def _compose(history: list[tuple[float, float, int]], delta: float, coarse: bool
     from opacus.accountants import RDPAccountant
     from opacus.accountants.analysis.rdp import get_privacy_spent
 
-    _check_delta(delta)
+    check_delta(delta)
     orders = tuple(a for a in RDPAccountant.DEFAULT_ALPHAS if not coarse or a == int(a))
     total = np.sum([count * _rdp_of_a_step(q, sigma, orders) for sigma, q, count in history], 0)
     with warnings.catch_warnings():
@@ -182,7 +191,7 @@ def _check_steps(steps: int) -> None:
         raise InputError(f"steps is {steps}; it must be a whole number of at least 0")
 
 
-def _check_delta(delta: float) -> None:
+def check_delta(delta: float) -> None:
     """Raise InputError unless 0 < delta < 1."""
     if not 0.0 < delta < 1.0:
         raise InputError(f"delta is {delta}; it must lie between 0 and 1, both excluded")
