@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import cast
@@ -18,13 +18,22 @@ from torch import Tensor, nn
 
 from client.hospital import Hospital
 from client.ledger import Release, Unit
-from client.local_round import LocalRound, train_per_patient, train_plainly, train_privately
+from client.local_round import (
+    LocalRound,
+    open_draws,
+    secret_draws,
+    train_per_patient,
+    train_plainly,
+    train_privately,
+)
 from common.errors import BudgetError, NoWindowsError
 from common.models.classifier import load_shared, shared_state
 from common.models.files import load_state, save_state
 from common.privacy.accounting import Spend, calibrate
 from common.protocol import STAGES, Stage
 from common.training import Indices, sampling, sampling_of_patients, seed_from
+
+_NO_CLIP = 1e9  # larger than any gradient
 
 
 @dataclass(frozen=True)
@@ -123,11 +132,16 @@ def _train(hospital: Hospital, stage: Stage, number: int, rows: Indices, network
         network, lambda i: hospital.fetch(rows[i]), hospital.loss(stage, number), len(rows),
         settings.stage(stage), number, seed_from(settings, hospital.site, stage, number),
         shift=stage != "anonymizer")
+    patient = hospital.store.index["patient"][rows].astype(np.int64)
     if spend is None:
+        if stage == "identity" and settings.identity_by == "embedding":  # compares a patient's own
+            q, steps = sampling_of_patients(privacy.q, settings.stage(stage))
+            bare = Spend(q, 0.0, steps)
+            return train_per_patient(local, patient, bare, replace(privacy, clip=_NO_CLIP),
+                                     open_draws(local.seed))
         return train_plainly(local)
     if privacy.unit == "patient":
-        patient = hospital.store.index["patient"][rows].astype(np.int64)
-        return train_per_patient(local, patient, spend, privacy)
+        return train_per_patient(local, patient, spend, privacy, secret_draws())
     return train_privately(local, spend, privacy.clip)
 
 

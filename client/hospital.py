@@ -23,6 +23,7 @@ from common.ecg.windows import Store
 from common.errors import SettingsError
 from common.models.classifier import Classifier, build, load_shared
 from common.models.files import load_state, save_state
+from common.models.trainable import choose
 from common.models.verifier import Verifier, verification_loss
 from common.protocol import ARRHYTHMIA_CLASSES, CLASSIFIER_STAGES, Stage
 from common.training import Indices, Loss, allowed_loss, device_of, masked_loss, seed_from
@@ -80,7 +81,8 @@ class Hospital:
     def network(self, stage: Stage) -> nn.Module:
         """The stage's network; its weights come from the server, but for the identity head."""
         seed = seed_from(self.settings, self.site, stage)
-        return build(stage, self.settings, self.settings.leads, self.slots, seed).to(self.device)
+        made = build(stage, self.settings, self.settings.leads, self.slots, seed)
+        return choose(made, self.settings.trainable).to(self.device)
 
     def usable(self, stage: Stage) -> Indices:
         """Training windows that carry information for a stage; reserved patients never do."""
@@ -112,7 +114,7 @@ class Hospital:
         """The stage's loss of each window, (B,), in a round of it."""
         if stage == "diagnosis":
             return lambda net, b: allowed_loss(net(b["x"]), b["allowed"])
-        if stage == "identity" and self.settings.privacy.unit == "patient":
+        if stage == "identity" and self.settings.identity_by == "embedding":
             return lambda net, b: verification_loss(net, b["x"], self._strangers(len(b["x"])))
         if stage == "anonymizer":
             rounds = self.settings.anonymizer.rounds

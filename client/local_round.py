@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,28 +65,56 @@ def train_plainly(local: LocalRound) -> float:
                  local.schedule(steps))
 
 
-def train_per_patient(local: LocalRound, patient: Indices, spend: Spend,
-                      privacy: Privacy) -> float:
-    """Train with DP-SGD per patient; the mean loss, which must not leave.
+@dataclass(frozen=True)
+class PatientDraws:
+    """Who is in a step, and which of his windows.
+
+    Args:
+        chosen: (patients, rate) -> indices of those in a step.
+        generator: of windows and shifts.
+    """
+
+    chosen: Callable[[int, float], Indices]
+    generator: np.random.Generator
+
+
+def secret_draws() -> PatientDraws:
+    """Of the operating system: seeded draws would void the amplification by sampling."""
+    torch.seed()  # stochastic depth is drawn in secret, too, as in `train_privately`
+    return PatientDraws(poisson_indices, np.random.default_rng())
+
+
+def open_draws(seed: int) -> PatientDraws:
+    """The same by seed, without privacy."""
+    torch.manual_seed(seed)
+    generator = np.random.default_rng(seed)
+    return PatientDraws(lambda n, q: np.flatnonzero(generator.random(n) < q), generator)
+
+
+def train_per_patient(local: LocalRound, patient: Indices, spend: Spend, privacy: Privacy,
+                      draws: PatientDraws) -> float:
+    """Train on patients, each with one clipped gradient; the mean loss.
+
+    With noise (DP-SGD per patient) the draws must be secret, and the loss must not leave.
 
     Args:
         local: the round.
         patient: whose each of the n windows is, [n].
         spend: rate, noise and steps.
         privacy: clip, windows of a patient in a step, and the public number of patients.
+        draws: secret or open.
     """
-    torch.seed()  # stochastic depth is drawn in secret, as in `train_privately`
-    secret = np.random.default_rng()
     people = [np.flatnonzero(patient == who) for who in np.unique(patient)]
     expected = spend.q * (privacy.cohort or len(people))
-    network, optimizer, fetch = local.network.train(), local.optimizer(), local.batch(secret)
+    network, optimizer, fetch = local.network.train(), local.optimizer(), local.batch(
+        draws.generator)
     schedule, total = local.schedule(spend.steps), PatientSum(local.network, privacy.clip)
     seen: list[float] = []
     for step in range(spend.steps):
         for group in optimizer.param_groups:
             group["lr"] = schedule.at(step)
-        for i in poisson_indices(len(people), spend.q):
-            rows = secret.permutation(people[i])[: privacy.windows]
+        for i in draws.chosen(len(people), spend.q):
+            rows = draws.generator.permutation(people[i])[: privacy.windows]
             losses = local.loss(network, fetch(rows))  # (W,)
             total.add(losses)
             seen.append(float(losses.detach().mean()))

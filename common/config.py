@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from common.errors import InputError
-from common.protocol import ATTACKS, ENCODERS, STAGES, Stage
+from common.protocol import ATTACKS, ENCODERS, STAGES, TRAINABLE, Stage
 from common.scenarios import scenario_of
 
 
@@ -182,6 +182,9 @@ class Settings:
     leads: int = 1  # of a window; every hospital file must name as many
     reserved: float = 0.15  # share of patients that no training sees
     slots: int = 0  # rows of an identity head; 0: as many as the hospital has patients
+    identity_by: str = "slots"  # a head that stays in the hospital, or an embedding without rows
+    start: str = ""  # run whose models training starts from, such as one on public records
+    trainable: str = "all"  # layers that training changes: all, norms (and the last), or last
     profile: Profile = field(default_factory=Profile)
     privacy: Privacy = field(default_factory=Privacy)
     diagnosis: Training = field(default_factory=Training)
@@ -202,6 +205,11 @@ class Settings:
         _check("seed", self.seed, 0 <= self.seed < 2**31, "0 to 2^31 - 1")
         _check("leads", self.leads, 1 <= self.leads <= 32, "1 to 32")
         _check("slots", self.slots, self.slots >= 0, ">= 0")
+        _one_of("trainable", self.trainable, TRAINABLE)
+        _one_of("identity_by", self.identity_by, ("slots", "embedding"))
+        # A row of a head would be one patient's own: no noise on it could hide him.
+        _check("identity_by", self.identity_by, self.identity_by == "embedding"
+               or self.privacy.unit != "patient", "embedding where privacy.unit is 'patient'")
         scenario_of(self.training, self.privacy.unit, self.engine)
         # A set balanced by class changes in many places when one window comes or goes.
         _check("rean.windows", self.rean.windows, not self.rean.windows
@@ -209,8 +217,8 @@ class Settings:
 
         # They retrain the identity head, which is absent there.
         absent = {"membership_references", "inversion"} & set(self.audit.attacks)
-        _check("audit.attacks", self.audit.attacks, not absent or self.privacy.unit != "patient",
-               f"none of {', '.join(sorted(absent))} where privacy.unit is 'patient'")
+        _check("audit.attacks", self.audit.attacks, not absent or self.identity_by == "slots",
+               f"none of {', '.join(sorted(absent))} where identity_by is 'embedding'")
 
     def stage(self, stage: Stage) -> Training:
         """Training settings of one stage."""

@@ -7,10 +7,14 @@ import time
 from pathlib import Path
 
 import yaml
+from safetensors import SafetensorError
+from torch import Tensor
 
 from common.config import Settings, settings_from
 from common.ecg.hospital_file import load_hospital
 from common.errors import InputError
+from common.models.files import load_state
+from common.protocol import STAGES, Stage
 from common.results import read_json, write_json
 
 
@@ -40,6 +44,8 @@ def create_run(folder: Path, settings: Settings) -> None:
     """
     for file in settings.hospitals:
         load_hospital(Path(file))  # before there is a run directory in the way of the next try
+    for stage in STAGES if settings.start else ():
+        started_from(settings.start, stage)
     try:
         if (folder / "config.yaml").exists():
             raise InputError(f"run directory {folder} exists; resume it with resume={folder}, or "
@@ -49,6 +55,20 @@ def create_run(folder: Path, settings: Settings) -> None:
     except OSError as error:
         raise InputError(f"run directory is '{folder}'; it cannot be written: "
                          f"{error.strerror}") from None
+
+
+def started_from(folder: str, stage: Stage) -> dict[str, Tensor]:
+    """Weights of a stage of the run that another one starts from.
+
+    Raises:
+        InputError: the run has no such model.
+    """
+    file = Path(folder) / "models" / f"{stage}.safetensors"
+    try:
+        return load_state(file)
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"start is '{folder}', whose model {file} cannot be read ({error}); "
+                         "allowed: the directory of a finished run") from None
 
 
 def run_id(folder: Path) -> str:

@@ -14,7 +14,7 @@ from flwr.serverapp import Grid
 from torch import Tensor
 
 from common.config import Settings
-from common.errors import UpdateError
+from common.errors import InputError, UpdateError
 from common.models.classifier import build, shared_state
 from common.models.files import load_state, save_state
 from common.protocol import (
@@ -29,6 +29,7 @@ from common.protocol import (
 )
 from common.results import read_json, write_json
 from common.training import seed_from
+from server.run_directory import started_from
 from server.strategy import NoDataError, SitewiseFedAvg, connected
 
 _REPLY_LIMIT = 43_200.0  # s; Flower drops an unanswered message after 12 h
@@ -165,8 +166,15 @@ class Workflow:
             path = self._file(stage, number)
             if path.exists():
                 return load_state(path), number
+        if self.settings.start:
+            start = started_from(self.settings.start, stage)
         seed = seed_from(self.settings, "server", stage)
         drawn = shared_state(stage, build(stage, self.settings, self.settings.leads, 2, seed))
+        for name in drawn.keys() & start.keys():
+            if drawn[name].shape != start[name].shape:
+                raise InputError(f"start is '{self.settings.start}', whose {stage} has {name} of "
+                                 f"shape {tuple(start[name].shape)}; allowed is "
+                                 f"{tuple(drawn[name].shape)}: the same profile and leads")
         return {name: start.get(name, value) for name, value in drawn.items()}, 0
 
     def _file(self, stage: Stage, number: int) -> Path:

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from client.ledger import Ledger
-from common.errors import BudgetError
+from common.errors import BudgetError, InputError
+from common.models.files import load_state
 from common.privacy.accounting import Spend, epsilon
+from common.protocol import STAGES
 from server.overrides import compose_settings
 from server.run_directory import create_run, open_run
 from simulations.consortium import run
@@ -19,7 +21,8 @@ DELTA = 1e-5
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    folder, data = tmp_path_factory.mktemp("run") / "a", tmp_path_factory.mktemp("data")
+    folder = tmp_path_factory.mktemp("run") / "a"
+    data = folder.parent / "data"
     create_run(folder, compose_settings([
         *STUDY, "privacy=patient", "privacy.epsilon=3", "privacy.q=0.5", "privacy.public=2"]))
     run(folder, open_run(folder), data, lambda stage, number, rounds: None)
@@ -60,3 +63,26 @@ def test_a_patients_cap_holds(finished):
     ledger = Ledger(folder / "ledgers" / f"{next(iter(metrics['privacy']))}.sqlite")
     with pytest.raises(BudgetError, match="per patient"):
         ledger.charge("b", "sex", 1, "patient", Spend(0.5, 1.0, 10), DELTA, "0" * 64, 3.0)
+
+
+def test_a_run_starts_from_anothers_models_and_trains_few_layers(finished, tmp_path):
+    folder, _ = finished
+    settings = compose_settings([
+        *STUDY, "privacy=patient", "privacy.epsilon=3", "privacy.q=0.5", "privacy.public=2",
+        f"start={folder}", "trainable=last", "audit.attacks=[]"])
+    create_run(tmp_path / "b", settings)
+    run(tmp_path / "b", open_run(tmp_path / "b"), folder.parent / "data",
+        lambda stage, number, rounds: None)
+    for stage in STAGES:
+        before, after = (load_state(one / "models" / f"{stage}.safetensors")
+                         for one in (folder, tmp_path / "b"))
+        changed = {name.split(".")[0] for name in before  # a mean of equals is equal but for bits
+                   if (before[name] - after[name]).abs().max() > 1e-5}
+        assert changed and changed <= {"head", "projection", "out"}
+
+
+def test_a_start_that_is_none_is_refused(tmp_path):
+    settings = compose_settings([*STUDY, f"start={tmp_path}"])
+    with pytest.raises(InputError, match="start is .* cannot be read .* a finished run"):
+        create_run(tmp_path / "b", settings)
+    assert not (tmp_path / "b").exists()

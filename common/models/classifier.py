@@ -41,8 +41,8 @@ def build(stage: Stage, settings: Settings, leads: int, identities: int, seed: i
 
     Args:
         stage: diagnosis is a ResNet1D, the biometric stages are ECGViTs, the anonymizer a U-Net;
-            identity is a Verifier under privacy per patient.
-        settings: of the run; the profile and the unit of privacy are used.
+            identity is a Verifier where it is told by an embedding.
+        settings: of the run; the profile, and how identity is told, are used.
         leads: leads of a window.
         identities: rows of the identity head (used by that stage alone).
         seed: of the initial weights.
@@ -54,7 +54,7 @@ def build(stage: Stage, settings: Settings, leads: int, identities: int, seed: i
             return UNet1D(profile.unet_width, profile.unet_levels, leads)
         if stage == "diagnosis":
             return Classifier(ResNet1D(profile.resnet_width, leads), len(ARRHYTHMIA_CLASSES))
-        if stage == "identity" and settings.privacy.unit == "patient":
+        if stage == "identity" and settings.identity_by == "embedding":
             return Verifier(ECGViT(profile, leads))
         classes = {"identity": identities, "sex": len(SEXES), "age": len(AGE_BANDS)}[stage]
         return Classifier(ECGViT(profile, leads), classes)
