@@ -24,6 +24,7 @@ os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
 
 from common.errors import FedreanError, InputError  # noqa: E402
 from simulations.audit_command import audit  # noqa: E402
+from simulations.budget_commands import budget  # noqa: E402
 from simulations.data_commands import data  # noqa: E402
 from simulations.study_commands import study  # noqa: E402
 
@@ -37,6 +38,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
                   help="Train an ECG anonymizer across hospitals, then attack what it releases.")
 app.add_typer(data, name="data")
 app.add_typer(study, name="study")
+app.add_typer(budget, name="budget")
 app.command()(audit)
 console = Console()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NoReturn
 
 from client.ledger_account import counted, shown
 from client.ledger_chain import Release
@@ -13,7 +13,7 @@ from common.errors import BudgetError, InputError
 from common.privacy.accounting import Spend
 
 MOST_STEPS = 10**9  # where a search for steps ends
-_SIGMAS = 2.0**-6, 2.0**20  # where a search for sigma ends
+_LEAST_SIGMA, _MOST_SIGMA = 2.0**-6, 2.0**12  # where a search for sigma ends
 _TOLERANCE = 1e-3
 
 
@@ -68,16 +68,24 @@ class Plan:
         """The smallest sigma at which `steps` fit, at most .1 % above it.
 
         Raises:
-            BudgetError: no noise makes them fit.
+            BudgetError: no sigma up to 4096 makes them fit.
+            InputError: steps is below 1.
         """
         if steps < 1:
             raise InputError(f"steps is {steps}; it must be at least 1")
-        low, high = _SIGMAS
-        if self.total(high, steps) > self.cap:
-            raise BudgetError(f"epsilon per {self.unit} at delta {self.delta:g}: spent "
-                              f"{shown(self.spent())}, and no noise brings {steps} more steps "
-                              f"below {shown(self.total(high, steps))}; the cap is {self.cap:.4g}")
+        low, high = _LEAST_SIGMA, 1.0
+        if self.spent() > self.cap:
+            self._refuse(steps, self.spent())
+        while (total := self.total(high, steps)) > self.cap:
+            if high >= _MOST_SIGMA:
+                self._refuse(steps, total)
+            low, high = high, 2 * high
         while high > low * (1 + _TOLERANCE):
             middle = math.sqrt(low * high)
             low, high = (low, middle) if self.total(middle, steps) <= self.cap else (middle, high)
         return high
+
+    def _refuse(self, steps: int, least: float) -> NoReturn:
+        raise BudgetError(f"epsilon per {self.unit} at delta {self.delta:g}: spent "
+                          f"{shown(self.spent())}, and {steps} more steps end at {shown(least)} or "
+                          f"above, by any sigma up to {_MOST_SIGMA:g}; the cap is {self.cap:.4g}")

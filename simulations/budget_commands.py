@@ -45,8 +45,7 @@ def show(ledgers: Annotated[list[Path], typer.Argument(metavar="LEDGER...",
         print(json.dumps(found, indent=1))
         return
     console = Console()
-    total = _table("ledger", "unit", "per window", "per patient", "releases",
-                   title=f"epsilon at delta {delta:g}")
+    total = _table("ledger", "unit", "per window", "per patient", "releases")
     parts = _table("ledger", "run", "stage", "unit", "noise of", "releases", "steps", "per unit")
     for fact in found:
         total.add_row(fact["ledger"], fact["unit"], _shown(fact["epsilon_window"]),
@@ -54,6 +53,7 @@ def show(ledgers: Annotated[list[Path], typer.Argument(metavar="LEDGER...",
         for part in fact["parts"]:
             parts.add_row(fact["ledger"], *(str(part[key]) for key in (
                 "run", "stage", "unit", "trust", "releases", "steps")), _shown(part["epsilon"]))
+    console.print(f"epsilon at delta {delta:g}", highlight=False)
     for table in (total, parts) if parts.row_count else (total,):
         console.print(table)
     for fact in found:
@@ -130,11 +130,12 @@ def plan(
                           "spent": _finite(asked.spent()),
                           "plans": [{"sigma": s, "steps": n} for s, n in rows]}, indent=1))
         return
-    table = _table("sigma", "steps that fit", title=f"epsilon per {unit} at delta {delta:g}: spent "
-                                                    f"{_shown(asked.spent())} of {cap:g}; q {q:g}")
+    table = _table("sigma", "steps that fit" if steps is None else "steps")
     for s, n in rows:
         table.add_row(f"{s:.4g}", f"{n:,}")
     console = Console()
+    console.print(f"epsilon per {unit} at delta {delta:g}: spent {_shown(asked.spent())} of "
+                  f"{cap:g}; q {q:g}", highlight=False)
     console.print(table)
     for note in notes:
         console.print(note, soft_wrap=True, highlight=False)
@@ -188,9 +189,8 @@ def _notes(ledger: Ledger, unit: str, delta: float) -> list[str]:
             "plan counts the others alone."]
 
 
-def _table(*header: str, title: str | None = None) -> Table:
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False,
-                  padding=(0, 1, 0, 0))
+def _table(*header: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for name in header:
         table.add_column(name, overflow="fold")
     return table
