@@ -25,6 +25,7 @@ from common.anonymizers.surrogate import Surrogate
 from common.anonymizers.transecg import TransECG
 from common.config import Privacy, Rean, Settings
 from common.models.classifier import build
+from common.protocol import STAGES
 from common.results import read_json, write_json
 from common.training import Indices, seed_from
 from simulations.consortium import federate, prepare_sites
@@ -186,10 +187,12 @@ def _from_run(bench: Bench, name: str, folder: Path, data: Path,
 
 
 def _as_long(settings: Settings, hospitals: int) -> Settings:
-    """Rounds for as many steps of REAN at each of the hospitals as the pooled run makes.
+    """Rounds for as many steps of each stage at a hospital as the pooled run makes.
 
-    A round is a pass over the hospital's own share of the windows: with the pooled run's rounds
-    REAN would stay near doing nothing, and the row would tell of that.
+    A round is a pass over the hospital's own share of the windows. With the pooled run's rounds the
+    averaged classifiers stay weak, REAN learns to hide from weak attackers and does nearly nothing,
+    and the row would tell of that.
     """
-    rounds = settings.anonymizer.rounds * hospitals
-    return replace(settings, anonymizer=replace(settings.anonymizer, rounds=rounds))
+    longer = {stage: replace(settings.stage(stage),
+                             rounds=settings.stage(stage).rounds * hospitals) for stage in STAGES}
+    return replace(settings, **longer)
