@@ -193,6 +193,7 @@ def _as_long(settings: Settings, hospitals: int) -> Settings:
     averaged classifiers stay weak, REAN learns to hide from weak attackers and does nearly nothing,
     and the row would tell of that.
     """
-    longer = {stage: replace(settings.stage(stage),
-                             rounds=settings.stage(stage).rounds * hospitals) for stage in STAGES}
+    longer: dict[str, Any] = {
+        stage: replace(settings.stage(stage), rounds=settings.stage(stage).rounds * hospitals)
+        for stage in STAGES}
     return replace(settings, **longer)
