@@ -21,6 +21,7 @@ from flwr.clientapp import ClientApp
 
 from client.charged_round import train_round
 from client.hospital import Hospital
+from client.ledger import Ledger
 from client.node import Node, node_from
 from common.config import Settings, settings_from
 from common.errors import BudgetError, InputError, NoWindowsError, SettingsError
@@ -60,9 +61,10 @@ def _answer(message: Message, work: Work, node_of: Callable[[], Node]) -> Messag
     try:
         node = node_of()
         site = node.site
-        content = work(message.content, _hospital(node, message.content.config_records[CONFIG]),
-                       node)
-        content[REPLY] = ConfigRecord({"site": site, "error": ""})
+        hospital = _hospital(node, message.content.config_records[CONFIG])
+        content = work(message.content, hospital, node)
+        content[REPLY] = ConfigRecord({"site": site, "error": "",
+                                       "head": str(hospital.ledger.head())})
     except Exception as error:
         code = _code(error)
         level = logging.INFO if code == "no-windows" else logging.ERROR  # the report names it
@@ -125,8 +127,27 @@ def _hospital(node: Node, config: ConfigRecord) -> Hospital:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", run):  # becomes a folder name
         raise SettingsError(f"run is {run!r}; allowed: 1 to 100 letters, digits, . _ -")
     settings = _settings(str(config["settings"]))
-    return Hospital(node.site, node.open_store(settings), Path(node.state), Path(node.ledger),
-                    settings, run, Path(node.public or Path(node.state) / "public"))
+    ledger = Ledger(Path(node.ledger), Path(node.head) if node.head else None)
+    _check_echo(ledger, node.site, str(config.get("heads", "{}")))
+    return Hospital(node.site, node.open_store(settings), Path(node.state), ledger, settings, run,
+                    Path(node.public or Path(node.state) / "public"))
+
+
+def _check_echo(ledger: Ledger, site: str, heads: str) -> None:
+    """What the server remembers of this hospital's ledger must lie in its chain.
+
+    Raises:
+        BudgetError: it does not: an older copy of the ledger was restored.
+        SettingsError: the server's memory is not readable.
+    """
+    try:
+        seen = json.loads(heads).get(site)
+        count, _, digest = str(seen).partition(":")
+        number = int(count) if seen else 0
+    except (ValueError, AttributeError) as error:
+        raise SettingsError(f"heads is {heads[:80]!r}; allowed: site -> COUNT:HASH") from error
+    if seen:
+        ledger.check_echo(number, digest)
 
 
 def _settings(text: str) -> Settings:

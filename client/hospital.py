@@ -53,13 +53,13 @@ class Hospital:
         public: folder of the synthetic public windows; default: one in `state`.
     """
 
-    def __init__(self, site: str, store: Store, state: Path, ledger: Path, settings: Settings,
+    def __init__(self, site: str, store: Store, state: Path, ledger: Ledger, settings: Settings,
                  run: str, public: Path | None = None) -> None:
         check_leads(site, store, settings)
         torch.set_num_threads(settings.threads)
         self.site, self.store, self.settings, self.run = site, store, settings, run
         self.state, self._public = state / run, public or state / "public"
-        self.ledger = Ledger(ledger)
+        self.ledger = ledger
         self.device = device_of(settings.device)
         self.allowed = store.labels(settings.labels)
         self.slot = self._assign_slots()

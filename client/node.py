@@ -24,6 +24,8 @@ class Node:
         data: hospital file (YAML), where the node prepares its own windows.
         store: prepared windows, where a simulation did.
         export: folder that an audit bundle is written to; empty: none is made.
+        head: file that remembers how far the ledger had come, best on another volume than it;
+            empty: only the server's echo tells a restored older ledger.
         public: folder of the synthetic public windows; empty: one below `state`.
     """
 
@@ -33,6 +35,7 @@ class Node:
     data: str = ""
     store: str = ""
     export: str = ""
+    head: str = ""
     public: str = ""
 
     def open_store(self, settings: Settings) -> Store:

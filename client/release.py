@@ -10,6 +10,7 @@ import secrets
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import wfdb
@@ -20,6 +21,8 @@ from torch import nn
 from client.hospital import Hospital
 from common.anonymizers.rean import ReanAnonymizer
 from common.models.verifier import Verifier
+from common.privacy.sites import epsilon_sites
+from common.privacy.tight import tight_epsilon
 from common.protocol import CLASSIFIER_STAGES
 from common.results import write_json
 from common.training import predict
@@ -30,6 +33,7 @@ Floats = NDArray[np.float32]
 _DECLARED = ("name", "patients", "records", "leads", "records_by_leads", "sampling_rate",
              "seconds", "hours", "recorded_hours", "skipped", "bad_seconds", "left_out",
              "uncalibrated", "demographics")
+_SITES = (2, 4)  # hospitals that a patient may be at, of the worst cases that are printed
 _PIECE = 4096  # windows anonymized at a time: a store may be larger than memory
 
 
@@ -105,18 +109,30 @@ def export_bundle(hospital: Hospital, folder: Path) -> None:
         network = hospital.trained(stage)
         for name, windows in (("clean", clean), ("released", released)):
             np.save(part / f"frozen-{stage}-{name}.npy", _answers(hospital, network, windows))
-    account = hospital.ledger.account(hospital.settings.privacy.delta)
     write_json(part / "bundle.json", {
         "site": hospital.site, "data": {key: store.info[key] for key in _DECLARED},
         "ms_per_window": 1000 * seconds / max(1, len(clean)),
-        "privacy": {"unit": account.unit, "epsilon": account.epsilon_window,
-                    "delta": account.delta, "releases": account.releases,
-                    "cap": hospital.settings.privacy.cap or hospital.settings.privacy.epsilon,
-                    "patient": "not bounded" if account.epsilon_patient is None
-                    else account.epsilon_patient},
+        "privacy": _account(hospital),
     })
     shutil.rmtree(target, ignore_errors=True)
     part.rename(target)
+
+
+def _account(hospital: Hospital) -> dict[str, Any]:
+    """What the ledger says; of a patient also by the tighter accountant, and at K hospitals."""
+    privacy = hospital.settings.privacy
+    account = hospital.ledger.account(privacy.delta)
+    found: dict[str, Any] = {
+        "unit": account.unit, "epsilon": account.epsilon_window, "delta": account.delta,
+        "releases": account.releases, "cap": privacy.cap or privacy.epsilon,
+        "patient": "not bounded"}
+    if account.unit == "patient" and account.epsilon_patient is not None:
+        spends = [r.spend for r in hospital.ledger.releases() if r.spend]
+        found |= {"patient": account.epsilon_patient,
+                  "tight": tight_epsilon(spends, privacy.delta)._asdict(),
+                  "sites": {str(k): epsilon_sites(spends, privacy.delta, k, "hospital")
+                            for k in _SITES}}
+    return found
 
 
 def _answers(hospital: Hospital, network: nn.Module, windows: Floats) -> Floats:

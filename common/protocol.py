@@ -2,8 +2,10 @@
 
 What a hospital sends, per training reply: the shared weights of one stage ("arrays"), the number
 of training windows it declares ("num-examples"), its site name, and either nothing more or one of
-the enumerated ERRORS. The mean training loss is added only where `privacy.unit` is "none": it is
-computed on private windows and no accountant covers it. Identity heads never leave.
+the enumerated ERRORS. Every reply names the head of the hospital's ledger (number and hash of its
+last event), which the server echoes with the next message. The mean training loss is added only
+where `privacy.unit` is "none": it is computed on private windows and no accountant covers it.
+Identity heads never leave.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ FREEZE: Final = "freeze"
 RELEASE: Final = "release"
 
 ERRORS: Final = {
-    "budget": "its privacy cap does not allow the round",
+    "budget": "its privacy cap, or the state of its ledger, does not allow the round",
     "no-windows": "it has no usable training window for this stage",
     "data": "its records, prepared windows or ledger cannot be used; see the hospital's own log",
     "settings": "it refused the settings it was sent",

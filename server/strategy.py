@@ -5,6 +5,8 @@ Replies are summed in the order of site names, since floating-point sums depend 
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Callable, Iterable
 
@@ -45,12 +47,14 @@ class SitewiseFedAvg(FedAvg):
         nodes: hospitals that must be connected before a round starts.
         wait: how long a round waits for them, s.
         left_out: called with (hospital, reason) for each reply that is not used.
+        heads: of the hospitals' ledgers, by site; echoed to them and kept up to date.
     """
 
     def __init__(self, expected: dict[str, tuple[int, ...]], nodes: int, wait: float,
-                 left_out: Callable[[str, str], None]) -> None:
+                 left_out: Callable[[str, str], None], heads: dict[str, str]) -> None:
         super().__init__(fraction_evaluate=0.0, min_train_nodes=nodes, min_available_nodes=nodes)
         self.expected, self.nodes, self.wait, self.left_out = expected, nodes, wait, left_out
+        self.heads = heads
         self.loss: float | None = None  # of the last round, where hospitals may share it
 
     def configure_train(
@@ -58,6 +62,7 @@ class SitewiseFedAvg(FedAvg):
     ) -> Iterable[Message]:
         """Messages of a round; Flower itself would wait for ever for a hospital that is gone."""
         connected(grid, self.nodes, self.wait)
+        config["heads"] = json.dumps(self.heads)
         return super().configure_train(server_round, arrays, config, grid)
 
     def aggregate_train(
@@ -78,6 +83,7 @@ class SitewiseFedAvg(FedAvg):
         for message in replies:
             problem = self._problem(message)
             site = _site(message)
+            remember(self.heads, message)
             if problem:
                 self.left_out(site, problem)
                 problems.append(problem)
@@ -119,6 +125,14 @@ class SitewiseFedAvg(FedAvg):
                    f"expected {self.expected.get(wrong[0])}"
         bad = [name for name, array in arrays.items() if not np.isfinite(array).all()]
         return f"not finite: {bad[0]}" if bad else ""
+
+
+def remember(heads: dict[str, str], message: Message) -> None:
+    """Note how far the ledger of the message's hospital had come."""
+    if not message.has_error() and REPLY in message.content:
+        reply = message.content.config_records[REPLY]
+        if re.fullmatch(r"\d{1,12}:[0-9a-f]{64}", str(reply.get("head", ""))):
+            heads[str(reply["site"])] = str(reply["head"])
 
 
 def _site(message: Message) -> str:

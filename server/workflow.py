@@ -30,7 +30,7 @@ from common.protocol import (
 from common.results import read_json, write_json
 from common.training import seed_from
 from server.run_directory import started_from
-from server.strategy import NoDataError, SitewiseFedAvg, connected
+from server.strategy import NoDataError, SitewiseFedAvg, connected, remember
 
 _REPLY_LIMIT = 43_200.0  # s; Flower drops an unanswered message after 12 h
 
@@ -50,12 +50,13 @@ class Journal:
     losses: dict[str, list[float | None]] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)  # who, of which stage and why -> rounds
     untrained: list[str] = field(default_factory=list)  # stages that no hospital could train
+    heads: dict[str, str] = field(default_factory=dict)  # of the hospitals' ledgers, by site
 
     def save(self) -> None:
         """Write the journal."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         write_json(self.path, {"losses": self.losses, "left_out": self.left_out,
-                               "untrained": self.untrained})
+                               "untrained": self.untrained, "heads": self.heads})
 
     def lines(self) -> list[str]:
         """What was left out, one line each."""
@@ -127,7 +128,7 @@ class Workflow:
         if done < rounds:
             shapes = {name: tuple(value.shape) for name, value in state.items()}
             strategy = SitewiseFedAvg(shapes, self.nodes, self.wait,
-                                      partial(self._leave_out, stage))
+                                      partial(self._leave_out, stage), self.journal.heads)
             config = ConfigRecord({**self.config, "stage": stage, "offset": done})
             try:
                 result = strategy.start(
@@ -149,10 +150,13 @@ class Workflow:
         Raises:
             UpdateError: hospitals could not do it, or did not answer; all are named.
         """
-        content = RecordDict({**records, CONFIG: self.config})
+        config = ConfigRecord({**self.config, "heads": json.dumps(self.journal.heads)})
+        content = RecordDict({**records, CONFIG: config})
         messages = [Message(content, dst_node_id=node, message_type=f"query.{query}")
                     for node in connected(grid, self.nodes, self.wait)]
         replies = list(grid.send_and_receive(messages, timeout=_REPLY_LIMIT))
+        for reply in replies:
+            remember(self.journal.heads, reply)
         problems = sorted(filter(None, map(_problem, replies)))
         if len(replies) < len(messages):
             problems.append(f"{len(messages) - len(replies)} of {len(messages)} hospitals gave no "

@@ -16,6 +16,7 @@ import wfdb
 import fedrean
 from client.charged_round import digest, train_round
 from client.hospital import Hospital
+from client.ledger import Ledger
 from common.ecg.hospital_file import load_hospital
 from common.ecg.windows import WindowSettings, prepare
 from common.errors import BudgetError
@@ -212,7 +213,8 @@ def test_a_kept_reply_must_be_the_one_that_was_paid_for(site: Path, tmp_path: Pa
     settings = compose_settings([])
     windows = WindowSettings(settings.profile.sampling_rate, settings.profile.seconds, 0.15, 0)
     store = prepare(load_hospital(site / "hospital.yaml"), tmp_path / "stores", windows)
-    hospital = Hospital("mitdb", store, tmp_path / "state", tmp_path / "ledger", settings, "run")
+    hospital = Hospital("mitdb", store, tmp_path / "state", Ledger(tmp_path / "ledger"), settings,
+                        "run")
     state = shared_state("diagnosis", hospital.network("diagnosis"))
     row = hospital.ledger.charge("run", "diagnosis", 1, "none", None, 1e-5, digest(state), 8.0)
     hospital.ledger.settle(row, digest(state))

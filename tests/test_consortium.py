@@ -89,7 +89,8 @@ def test_distortion_weights_of_rean_grow_over_the_rounds(federated, data, tmp_pa
     settings = replace(settings, anonymizer=replace(settings.anonymizer, rounds=4))
     state = next((folder / "hospitals" / "mitdb").iterdir())
     store = Store.open(next((data / "stores").glob("mitdb-*")))
-    hospital = Hospital("mitdb", store, state.parent, tmp_path / "ledger", settings, state.name)
+    hospital = Hospital("mitdb", store, state.parent, Ledger(tmp_path / "ledger"), settings,
+                        state.name)
     batch = hospital.fetch(hospital.usable("anonymizer")[:4])
     x, rean = batch["x"], settings.rean
     y = x + rean.bound * torch.tanh(torch.ones_like(x))
@@ -106,8 +107,8 @@ def test_the_anonymizers_balanced_training_set(federated, data, tmp_path):
 
     def usable(windows, stage):
         changed = replace(settings, rean=replace(settings.rean, windows=windows))
-        return Hospital("mitdb", store, state.parent, tmp_path / "l", changed, state.name).usable(
-            stage)
+        return Hospital("mitdb", store, state.parent, Ledger(tmp_path / "l"), changed,
+                        state.name).usable(stage)
 
     few, every = usable(12, "anonymizer"), usable(0, "anonymizer")
     assert len(few) == 12 and set(few) < set(every)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -86,3 +87,30 @@ def test_a_start_that_is_none_is_refused(tmp_path):
     with pytest.raises(InputError, match="start is .* cannot be read .* a finished run"):
         create_run(tmp_path / "b", settings)
     assert not (tmp_path / "b").exists()
+
+
+def test_an_older_ledger_that_was_put_back_is_noticed_by_the_servers_echo(finished, tmp_path):
+    folder, _ = finished
+    settings = compose_settings([*STUDY, "privacy=patient", "privacy.epsilon=3", "privacy.q=0.5",
+                                 "privacy.public=2", "diagnosis.rounds=3"])
+    create_run(tmp_path / "b", settings)
+    ledger, older = tmp_path / "b" / "ledgers" / "mitdb.sqlite", tmp_path / "older"
+
+    def stop(stage, number, rounds):
+        if (stage, number) == ("diagnosis", 1):
+            shutil.copy(ledger, older)
+        if (stage, number) == ("diagnosis", 2):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "b", settings, folder.parent / "data", stop)
+    shutil.copy(older, ledger)
+    lines = []
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "b", settings, folder.parent / "data",
+            lambda *done: stop("diagnosis", 2, 0) if done[:2] == ("diagnosis", 3) else None)
+    journal = json.loads((tmp_path / "b" / "checkpoints" / "journal.json").read_text())
+    lines = [line for line in journal["left_out"] if "mitdb" in line]
+    assert lines and "the state of its ledger" in lines[0]
+    log = next((tmp_path / "b" / "hospitals" / "mitdb").glob("errors.log")).read_text()
+    assert "which the server names" in log

@@ -123,7 +123,8 @@ def epsilon_from_tails(
     first, second = [s[::2] for s in samples], [s[1::2] for s in samples]
     risk = (1.0 - confidence) / 2
     thresholds = np.unique(np.concatenate(first))
-    choice = [_log_ratios(*pair, thresholds, delta, risk) for pair in _events(*first)]
+    careful = risk / len(thresholds)  # or some rare event would look best by luck
+    choice = [_log_ratios(*pair, thresholds, delta, careful) for pair in _events(*first)]
     event, at = np.unravel_index(int(np.argmax(choice)), (len(choice), len(thresholds)))
     more, less, sign = _events(*second)[event]
     return max(0.0, float(_log_ratios(more, less, sign, thresholds[[at]], delta, risk)[0]))

@@ -71,5 +71,18 @@ def accounts(metrics: dict[str, Any]) -> list[str]:
         cap = f", of at most {account['cap']:g} per {account['unit']}" \
             if account["unit"] in spent else ""
         lines.append(f"{site}: {said}{cap}, at delta {account['delta']:g} "
-                     f"({account['releases']} releases)")
+                     f"({account['releases']} releases){_worst(account)}")
     return lines
+
+
+def _worst(account: dict[str, Any]) -> str:
+    """The tighter figure, and that of a patient of several hospitals; empty where there are none.
+    """
+    if "sites" not in account:
+        return ""
+    several = ", ".join(f"{value:.3f} at {k} hospitals" for k, value in account["sites"].items()
+                        if value is not None)
+    tight = account["tight"]
+    closer = f" {tight['epsilon']:.3f} by {tight['method'].upper()};" if tight["method"] == "prv" \
+        else ""
+    return f";{closer} of a patient who is at several hospitals that spend alike: {several}"

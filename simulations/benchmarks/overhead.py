@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from client.client_app import make_client_app
 from client.hospital import Hospital
+from client.ledger import Ledger
 from client.node import Node
 from common.config import Settings
 from common.models.classifier import load_shared, shared_state
@@ -83,7 +84,8 @@ def measure(stage: Stage, settings: Settings, sites: list[Site], folder: Path,
 
 
 def _hospital(site: Site, settings: Settings, folder: Path) -> Hospital:
-    return Hospital(site.name, site.store, folder, folder / f"{site.name}.sqlite", settings, "run")
+    return Hospital(site.name, site.store, folder, Ledger(folder / f"{site.name}.sqlite"), settings,
+                    "run")
 
 
 def bare_loop(stage: Stage, settings: Settings, sites: list[Site],

@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from client.hospital import Hospital
+from client.ledger import Ledger
 from client.local_round import LocalRound
 from common.ecg.store import INDEX, Store, build_store, finish_store
 from common.errors import InputError
@@ -110,8 +111,8 @@ def measure(path: Path, batches: int, batch: int, repeats: int) -> dict[str, flo
 def train_on(path: Path, folder: Path, batches: int, batch: int) -> dict[str, float]:
     """Windows a second that a hospital fetches and that the network trains on; bytes of RssAnon."""
     settings = compose_settings(["profile=tiny", "profile.sampling_rate=250"])
-    hospital = Hospital("benchmark", Store.open(path), folder / "state", folder / "ledger.sqlite",
-                        settings, "run")
+    hospital = Hospital("benchmark", Store.open(path), folder / "state",
+                        Ledger(folder / "ledger.sqlite"), settings, "run")
     rows = hospital.usable("diagnosis")
     chosen = np.random.default_rng(1).choice(rows, (batches, batch))
     started = time.perf_counter()

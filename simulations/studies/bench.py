@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from client.hospital import Hospital
+from client.ledger import Ledger
 from common.anonymizers.contract import Floats, Frozen, Labelled, labelled
 from common.config import Settings
 from common.ecg import subsets
@@ -65,7 +66,7 @@ def pooled_run(folder: Path, settings: Settings, data: Path, progress: Progress)
                  lambda stage, number, rounds: progress(f"{stage} {number}/{rounds}"))
     store, bundles = sites[0].store, load_bundles(folder / "bundles")
     hospital = Hospital("pooled", store, folder / "hospitals" / "pooled",
-                        folder / "ledgers" / "pooled.sqlite", settings, run_id(folder))
+                        Ledger(folder / "ledgers" / "pooled.sqlite"), settings, run_id(folder))
     windows = labelled(store, np.arange(len(store.index)), settings.labels)
     windows = replace(windows, identity=bundles.slot)  # as the frozen identity head numbers them
     return PooledRun(settings, folder, store, bundles, windows, hospital.frozen(),

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from client.hospital import Hospital
+from client.ledger import Ledger
 from client.node import window_settings
 from common.ecg.hospital_file import load_hospital
 from common.ecg.windows import prepare
@@ -28,7 +29,7 @@ def hospital(consortium: Path, tmp_path_factory: pytest.TempPathFactory) -> Hosp
     settings = compose_settings([*NETWORKS, "privacy=patient", "privacy.public=2", "reserved=0"])
     store = prepare(load_hospital(consortium / "incartdb" / "hospital.yaml"), folder / "stores",
                     window_settings(settings))
-    made = Hospital("incartdb", store, folder, folder / "ledger", settings, "run")
+    made = Hospital("incartdb", store, folder, Ledger(folder / "ledger"), settings, "run")
     for stage in CLASSIFIER_STAGES:
         made.freeze(stage, shared_state(stage, made.network(stage)))
     return made

@@ -19,7 +19,7 @@ def reply(site, value, examples=1, error="", shape=(2,)):
 
 def aggregate(*replies):
     lines = []
-    strategy = SitewiseFedAvg({"w": (2,)}, 1, 0.0, lambda *line: lines.append(line))
+    strategy = SitewiseFedAvg({"w": (2,)}, 1, 0.0, lambda *line: lines.append(line), {})
     arrays, _ = strategy.aggregate_train(3, replies)
     return arrays["w"].numpy(), lines
 
@@ -71,7 +71,7 @@ def test_a_stage_without_data_is_told_from_a_failed_one():
 
 def test_a_missing_reply_is_told():
     lines = []
-    strategy = SitewiseFedAvg({"w": (2,)}, 3, 0.0, lambda *line: lines.append(line))
+    strategy = SitewiseFedAvg({"w": (2,)}, 3, 0.0, lambda *line: lines.append(line), {})
     strategy.aggregate_train(2, [reply("a", 0.5)])
     assert lines == [("unknown (2 of 3)", "no reply in time")]
 
