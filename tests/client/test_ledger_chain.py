@@ -311,6 +311,8 @@ def test_migration_keeps_rows_and_ids(paths) -> None:
     assert [(r.id, r.run, r.unit, r.sigma, r.reply) for r in ledger.releases()] == [
         (1, "a", "window", 2.0, digest("out")), (2, "a", "none", None, None),
         (3, "b", "window", 2.0, digest("out2"))]
+    assert sql(path, "SELECT name FROM sqlite_master WHERE name IN ('events', 'releases')") == [
+        ("events",)]
     assert ledger.head().events == 5 and head.read_text().strip() == str(ledger.head())
     ledger.settle(2, digest("late"))
     found = ledger.find("b", "rean", 1, digest("in2"))
