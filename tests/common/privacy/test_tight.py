@@ -15,7 +15,7 @@ from common.privacy.tight import ERROR, tight_epsilon
 
 DELTA = 1e-5
 GRID = [Spend(0.1, 1.0, 100), Spend(0.3, 3.0, 100), Spend(0.01, 0.8, 500), Spend(1.0, 2.0, 5),
-        Spend(0.3, 0.8, 20), Spend(0.2, 12.0, 50)]  # fmt: skip
+        Spend(0.2, 12.0, 50)]  # fmt: skip
 
 
 def _event(spend: Spend) -> SelfComposedDpEvent:
