@@ -6,6 +6,7 @@ A retry with the same inputs resends the same bytes free; any other is charged.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -17,9 +18,10 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from client.hospital import Hospital
-from client.ledger import Release, Unit
+from client.ledger import Release, Trust, Unit
 from client.local_round import (
     LocalRound,
+    noisy_sum,
     open_draws,
     secret_draws,
     train_per_patient,
@@ -30,6 +32,7 @@ from common.errors import BudgetError, NoWindowsError
 from common.models.classifier import load_shared, shared_state
 from common.models.files import load_state, save_state
 from common.privacy.accounting import Spend, calibrate
+from common.privacy.shares import share_sigma
 from common.protocol import STAGES, Stage
 from common.training import Indices, sampling, sampling_of_patients, seed_from
 
@@ -60,16 +63,23 @@ def digest(state: Mapping[str, Tensor]) -> str:
     return sha.hexdigest()
 
 
-def train_round(hospital: Hospital, stage: Stage, number: int,
-                received: Mapping[str, Tensor]) -> Update:
+def train_round(hospital: Hospital, stage: Stage, number: int, received: Mapping[str, Tensor],
+                hospitals: int = 1) -> Update:
     """Train one round from the received weights, charge the ledger, keep the reply.
+
+    Args:
+        hospital: who trains.
+        stage: of the run.
+        number: of the round, or, where only the sum over hospitals is private, of the step.
+        received: weights.
+        hospitals: how many are asked, of which each adds a share of the noise there.
 
     Raises:
         NoWindowsError: no usable window for the stage.
         BudgetError: the ledger's cap does not allow the round.
     """
-    rows = hospital.usable(stage)
-    if not len(rows):
+    rows, privacy = hospital.usable(stage), hospital.settings.privacy
+    if not len(rows) and privacy.trust == "hospital":  # the sum needs everybody's share of noise
         raise NoWindowsError(f"hospital {hospital.site} has 0 usable training windows for "
                              f"{stage}; at least 1 is needed")
     declared = _declared(hospital, rows)
@@ -83,13 +93,16 @@ def train_round(hospital: Hospital, stage: Stage, number: int,
     if stage == "identity":
         hospital.load_head(network, number - 1)
     spend = _spend(hospital, stage, len(rows))
-    privacy = hospital.settings.privacy
-    row = hospital.ledger.charge(hospital.run, stage, number, cast(Unit, privacy.unit), spend,
-                                 privacy.delta, inputs, privacy.cap or privacy.epsilon)
-    loss = _train(hospital, stage, number, rows, network, spend)
+    row = hospital.ledger.charge(
+        hospital.run, stage, number, cast(Unit, privacy.unit), spend, privacy.delta, inputs,
+        privacy.cap or privacy.epsilon, cast(Trust, privacy.trust))
+    if spend and privacy.trust == "aggregate":
+        state, loss = _summed(hospital, stage, number, rows, network, spend, hospitals), math.nan
+    else:
+        loss = _train(hospital, stage, number, rows, network, spend)
+        state = shared_state(stage, network)
     if stage == "identity":
         hospital.save_head(network, number)
-    state = shared_state(stage, network)
     save_state(kept, state, {"stage": stage, "round": str(number)})
     hospital.ledger.settle(row, digest(state))
     return Update(state, declared, loss)
@@ -98,7 +111,9 @@ def train_round(hospital: Hospital, stage: Stage, number: int,
 def plan(hospital: Hospital) -> list[tuple[Stage, float, int]]:
     """(stage, sampling rate q, steps a round) of every stage this hospital takes part in."""
     sizes = {stage: len(hospital.usable(stage)) for stage in STAGES}
-    return [(stage, *_sampling(hospital, stage, n)) for stage, n in sizes.items() if n]
+    everybody = hospital.settings.privacy.trust == "aggregate"  # one sigma for all hospitals
+    return [(stage, *_sampling(hospital, stage, n)) for stage, n in sizes.items()
+            if n or everybody]
 
 
 def noise_multiplier(hospital: Hospital) -> float:
@@ -121,18 +136,15 @@ def _spend(hospital: Hospital, stage: Stage, windows: int) -> Spend | None:
     if hospital.settings.privacy.unit == "none":
         return None
     q, steps = _sampling(hospital, stage, windows)
-    return Spend(q, noise_multiplier(hospital), steps)
+    alone = hospital.settings.privacy.trust == "hospital"
+    return Spend(q, noise_multiplier(hospital), steps if alone else 1)
 
 
 def _train(hospital: Hospital, stage: Stage, number: int, rows: Indices, network: nn.Module,
            spend: Spend | None) -> float:
     """Train in place; the mean loss."""
     settings, privacy = hospital.settings, hospital.settings.privacy
-    local = LocalRound(
-        network, lambda i: hospital.fetch(rows[i]), hospital.loss(stage, number), len(rows),
-        settings.stage(stage), number, seed_from(settings, hospital.site, stage, number),
-        shift=stage != "anonymizer")
-    patient = hospital.store.index["patient"][rows].astype(np.int64)
+    local, patient = _local(hospital, stage, number, rows, network), _patients(hospital, rows)
     if spend is None:
         if stage == "identity" and settings.identity_by == "embedding":  # compares a patient's own
             q, steps = sampling_of_patients(privacy.q, settings.stage(stage))
@@ -143,6 +155,30 @@ def _train(hospital: Hospital, stage: Stage, number: int, rows: Indices, network
     if privacy.unit == "patient":
         return train_per_patient(local, patient, spend, privacy, secret_draws())
     return train_privately(local, spend, privacy.clip)
+
+
+def _summed(hospital: Hospital, stage: Stage, number: int, rows: Indices, network: nn.Module,
+            spend: Spend, hospitals: int) -> dict[str, Tensor]:
+    """The noisy sum of one step."""
+    privacy, training = hospital.settings.privacy, hospital.settings.stage(stage)
+    steps = sampling_of_patients(privacy.q, training)[1]
+    local = _local(hospital, stage, (number - 1) // steps + 1, rows, network)
+    share = share_sigma(spend.sigma, hospitals, privacy.missing)
+    return noisy_sum(local, _patients(hospital, rows), spend, share, privacy, secret_draws())
+
+
+def _local(hospital: Hospital, stage: Stage, number: int, rows: Indices,
+           network: nn.Module) -> LocalRound:
+    settings = hospital.settings
+    return LocalRound(
+        network, lambda i: hospital.fetch(rows[i]), hospital.loss(stage, number), len(rows),
+        settings.stage(stage), number, seed_from(settings, hospital.site, stage, number),
+        shift=stage != "anonymizer")
+
+
+def _patients(hospital: Hospital, rows: Indices) -> Indices:
+    """Whose each of the windows is."""
+    return np.asarray(hospital.store.index["patient"][rows].astype(np.int64))
 
 
 def _declared(hospital: Hospital, rows: Indices) -> int:

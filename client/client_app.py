@@ -83,7 +83,7 @@ def _train(content: RecordDict, hospital: Hospital, node: Node) -> RecordDict:
     if stage not in STAGES:
         raise InputError(f"stage is {stage!r}; allowed: {', '.join(STAGES)}")
     received = content.array_records[ARRAYS].to_torch_state_dict()
-    update = train_round(hospital, stage, number, received)
+    update = train_round(hospital, stage, number, received, int(str(config.get("hospitals", 1))))
     metrics: dict[str, Any] = {NUM_EXAMPLES: update.examples}
     if hospital.settings.privacy.unit == "none":
         metrics["loss"] = update.loss  # private otherwise: see common/protocol.py

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from common.config import Privacy, Training
 from common.privacy.accounting import Spend
@@ -121,6 +121,30 @@ def train_per_patient(local: LocalRound, patient: Indices, spend: Spend, privacy
         total.release(spend.sigma, expected)
         optimizer.step()
     return float(np.mean(seen)) if seen else float("nan")
+
+
+def noisy_sum(local: LocalRound, patient: Indices, spend: Spend, share: float, privacy: Privacy,
+              draws: PatientDraws) -> dict[str, Tensor]:
+    """One step's clipped sum of patients' gradients with this hospital's share of the noise.
+
+    Alone it has only a share of what `spend` says, which the sum over hospitals has.
+
+    Args:
+        local: the round; its windows may be none.
+        patient: whose each of the n windows is, [n].
+        spend: rate, and noise of the sum.
+        share: noise added here, over the clip.
+        privacy: clip, and windows of a patient in a step.
+        draws: secret.
+    """
+    people = [np.flatnonzero(patient == who) for who in np.unique(patient)]
+    network, fetch = local.network.train(), local.batch(draws.generator)
+    total = PatientSum(network, privacy.clip)
+    for i in draws.chosen(len(people), spend.q):
+        rows = draws.generator.permutation(people[i])[: privacy.windows]
+        total.add(local.loss(network, fetch(rows)))
+    total.release(share, 1.0)
+    return {name: p.grad for name, p in network.named_parameters() if p.grad is not None}
 
 
 def train_privately(local: LocalRound, spend: Spend, clip: float) -> float:

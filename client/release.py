@@ -127,10 +127,13 @@ def _account(hospital: Hospital) -> dict[str, Any]:
         "releases": account.releases, "cap": privacy.cap or privacy.epsilon,
         "patient": "not bounded"}
     if account.unit == "patient" and account.epsilon_patient is not None:
-        spends = [r.spend for r in hospital.ledger.releases() if r.spend]
+        releases = hospital.ledger.releases()
+        spends = [r.spend for r in releases if r.spend]
+        summed = {r.trust for r in releases} == {"aggregate"}
         found |= {"patient": account.epsilon_patient,
                   "tight": tight_epsilon(spends, privacy.delta)._asdict(),
-                  "sites": {str(k): epsilon_sites(spends, privacy.delta, k, "hospital")
+                  "sites": {str(k): epsilon_sites(spends, privacy.delta, k,
+                                                  "aggregate" if summed else "hospital")
                             for k in _SITES}}
     return found
 

@@ -78,6 +78,8 @@ class Privacy:
     q: float = 0.3
     windows: int = 8
     cohort: int = 0  # patients that a hospital's step is divided by, over q; 0: as many as it has
+    trust: str = "hospital"  # each update is private on its own; aggregate: only their sum is
+    missing: int = 0  # of trust aggregate: hospitals that may fail, for which the others make up
     public: int = 16  # synthetic people whom the identity network tells patients from
 
     def __post_init__(self) -> None:
@@ -85,6 +87,10 @@ class Privacy:
         _check("privacy.q", self.q, 0 < self.q <= 1, "(0, 1]")
         _check("privacy.windows", self.windows, 1 <= self.windows <= 4096, "1 to 4096")
         _check("privacy.cohort", self.cohort, self.cohort >= 0, ">= 0 (0: as many as it has)")
+        _one_of("privacy.trust", self.trust, ("hospital", "aggregate"))
+        _check("privacy.trust", self.trust, self.trust == "hospital" or self.unit == "patient",
+               f"hospital where privacy.unit is {self.unit!r}")
+        _check("privacy.missing", self.missing, self.missing >= 0, ">= 0")
         _check("privacy.public", self.public, 2 <= self.public <= 9000, "2 to 9000")
         _check("privacy.epsilon", self.epsilon, 0 < self.epsilon <= 1000, "(0, 1000]")
         _check("privacy.delta", self.delta, 0 < self.delta < 1e-2, "(0, 0.01)")
@@ -210,7 +216,7 @@ class Settings:
         # A row of a head would be one patient's own: no noise on it could hide him.
         _check("identity_by", self.identity_by, self.identity_by == "embedding"
                or self.privacy.unit != "patient", "embedding where privacy.unit is 'patient'")
-        scenario_of(self.training, self.privacy.unit, self.engine)
+        scenario_of(self.training, self.privacy.unit, self.engine, self.privacy.trust)
         # A set balanced by class changes in many places when one window comes or goes.
         _check("rean.windows", self.rean.windows, not self.rean.windows
                or self.privacy.unit == "none", f"0 where privacy.unit is {self.privacy.unit!r}")

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from common.config import Settings, Training
+from common.protocol import Stage
 
 Indices = NDArray[np.int64]
 Fetch = Callable[[Indices], dict[str, Tensor]]
@@ -80,6 +81,17 @@ def sampling_of_patients(q: float, training: Training) -> tuple[float, int]:
     """(sampling rate q, steps a round) of training private per patient: no private count is in it.
     """
     return q, max(1, round(training.epochs / q))
+
+
+def exchanges(settings: Settings, stage: Stage) -> int:
+    """How often hospitals and server exchange weights in a stage: a round, or a step, at a time.
+
+    Noise on the sum over hospitals protects a step only if the steps are summed one by one.
+    """
+    training = settings.stage(stage)
+    if settings.privacy.trust == "hospital":
+        return training.rounds
+    return training.rounds * sampling_of_patients(settings.privacy.q, training)[1]
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,8 @@ def audit(case: Case) -> dict[str, Any]:
         "data": {info["site"]: info["data"] for info in bundles.info},
         "warnings": _warnings(clean),
         "guarantee": scenario_of(
-            settings.training, settings.privacy.unit, settings.engine).guarantee,
+            settings.training, settings.privacy.unit, settings.engine,
+            settings.privacy.trust).guarantee,
         "networks": case.folder.name,  # of the run's folders, the one that holds the auditor's
         "config": settings.as_dict(),
         "seed": settings.seed,

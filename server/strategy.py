@@ -40,7 +40,7 @@ def connected(grid: Grid, nodes: int, wait: float) -> list[int]:
 
 
 class SitewiseFedAvg(FedAvg):
-    """Federated averaging (McMahan et al., 2017) weighted by declared windows.
+    """Federated averaging (McMahan et al., 2017) weighted by what hospitals declare.
 
     Args:
         expected: shape of every array that a reply must hold.
@@ -49,6 +49,8 @@ class SitewiseFedAvg(FedAvg):
         left_out: called with (hospital, reason) for each reply that is not used.
         heads: of the hospitals' ledgers, by site; echoed to them and kept up to date.
     """
+
+    least = 1  # windows that a hospital must declare
 
     def __init__(self, expected: dict[str, tuple[int, ...]], nodes: int, wait: float,
                  left_out: Callable[[str, str], None], heads: dict[str, str]) -> None:
@@ -74,6 +76,17 @@ class SitewiseFedAvg(FedAvg):
             NoDataError: every hospital says that it has no usable window for the stage.
             UpdateError: there is no usable reply for another reason.
         """
+        arrays, metrics = super().aggregate_train(server_round, self.usable(server_round, replies))
+        loss = metrics.get("loss") if metrics else None
+        self.loss = loss if isinstance(loss, float) else None
+        return arrays, metrics
+
+    def usable(self, server_round: int, replies: Iterable[Message]) -> list[Message]:
+        """Replies that may be used, in the order of site names; the others are told of.
+
+        Raises:
+            NoDataError, UpdateError: as `aggregate_train`.
+        """
         usable: list[Message] = []
         problems = []
         replies = sorted(replies, key=_site)
@@ -94,10 +107,7 @@ class SitewiseFedAvg(FedAvg):
             error = NoDataError if no_data else UpdateError
             raise error(f"round {server_round}: 0 usable replies, at least 1 is needed; "
                         + "; ".join(sorted(set(problems))))
-        arrays, metrics = super().aggregate_train(server_round, usable)
-        loss = metrics.get("loss") if metrics else None
-        self.loss = loss if isinstance(loss, float) else None
-        return arrays, metrics
+        return usable
 
     def _problem(self, message: Message) -> str:
         """Why a reply cannot be used; empty if it can."""
@@ -113,8 +123,8 @@ class SitewiseFedAvg(FedAvg):
         if missing:
             return f"a reply without {', '.join(sorted(missing))}"
         declared = message.content.metric_records[METRICS].get(NUM_EXAMPLES)
-        if not isinstance(declared, int) or declared < 1:
-            return f"it declares {declared} training windows, at least 1 is needed"
+        if not isinstance(declared, int) or declared < self.least:
+            return f"it declares {declared} training windows, at least {self.least} is needed"
         record = message.content.array_records[ARRAYS]
         arrays = {name: array.numpy() for name, array in record.items()}
         shapes = {name: array.shape for name, array in arrays.items()}

@@ -17,6 +17,7 @@ from common.config import Settings
 from common.errors import InputError, UpdateError
 from common.models.classifier import build, shared_state
 from common.models.files import load_state, save_state
+from common.models.trainable import choose
 from common.protocol import (
     ARRAYS,
     CLASSIFIER_STAGES,
@@ -28,9 +29,10 @@ from common.protocol import (
     Stage,
 )
 from common.results import read_json, write_json
-from common.training import seed_from
+from common.training import exchanges, seed_from
 from server.run_directory import started_from
 from server.strategy import NoDataError, SitewiseFedAvg, connected, remember
+from server.summed import SummedStep
 
 _REPLY_LIMIT = 43_200.0  # s; Flower drops an unanswered message after 12 h
 
@@ -95,7 +97,7 @@ class Workflow:
     def __post_init__(self) -> None:
         self.journal = Journal.load(self.folder / "checkpoints" / "journal.json")
         self.config = ConfigRecord({"settings": json.dumps(self.settings.as_dict()),
-                                    "run": self.run})
+                                    "run": self.run, "hospitals": self.nodes})
 
     def start(self, grid: Grid) -> None:
         """Steps 2 to 5, on Flower's grid of connected hospitals."""
@@ -123,19 +125,17 @@ class Workflow:
             start: weights to begin with, of which those of the same name are taken; the others
                 are drawn by the run's seed.
         """
-        rounds = self.settings.stage(stage).rounds
+        rounds = exchanges(self.settings, stage)
         state, done = self._last_checkpoint(stage, start)
         if done < rounds:
-            shapes = {name: tuple(value.shape) for name, value in state.items()}
-            strategy = SitewiseFedAvg(shapes, self.nodes, self.wait,
-                                      partial(self._leave_out, stage), self.journal.heads)
+            strategy = self._strategy(stage, state, done)
             config = ConfigRecord({**self.config, "stage": stage, "offset": done})
             try:
                 result = strategy.start(
                     grid, ArrayRecord(state), num_rounds=rounds - done, timeout=_REPLY_LIMIT,
                     train_config=config,
                     evaluate_fn=lambda number, arrays: self._checkpoint(
-                        stage, done + number, arrays, strategy.loss) if number else None)
+                        stage, done + number, arrays, strategy) if number else None)
                 state = result.arrays.to_torch_state_dict()
             except NoDataError:  # its labels are unknown everywhere, so nothing depends on it
                 self.journal.untrained = sorted({*self.journal.untrained, stage})
@@ -143,6 +143,19 @@ class Workflow:
         save_state(self.folder / "models" / f"{stage}.safetensors", state,
                    {"stage": stage, "profile": self.settings.profile.name, "run": self.run})
         return state
+
+    def _strategy(self, stage: Stage, state: Mapping[str, Tensor], done: int) -> SitewiseFedAvg:
+        """How the replies of a stage become weights."""
+        left_out = partial(self._leave_out, stage)
+        if self.settings.privacy.trust == "hospital":
+            shapes = {name: tuple(value.shape) for name, value in state.items()}
+            return SitewiseFedAvg(shapes, self.nodes, self.wait, left_out, self.journal.heads)
+        network = choose(build(stage, self.settings, self.settings.leads, 2, 0),
+                         self.settings.trainable)
+        trainable = [name for name, p in network.named_parameters() if p.requires_grad]
+        moments = load_state(self._moments(stage, done)) if done else {}
+        return SummedStep(state, trainable, self.settings, stage, done, moments, self.nodes,
+                          self.wait, left_out, self.journal.heads)
 
     def ask(self, grid: Grid, query: str, records: Mapping[str, ArrayRecord]) -> None:
         """Send one query to every hospital.
@@ -166,7 +179,7 @@ class Workflow:
 
     def _last_checkpoint(self, stage: Stage,
                          start: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], int]:
-        for number in range(self.settings.stage(stage).rounds, 0, -1):
+        for number in range(exchanges(self.settings, stage), 0, -1):
             path = self._file(stage, number)
             if path.exists():
                 return load_state(path), number
@@ -184,14 +197,25 @@ class Workflow:
     def _file(self, stage: Stage, number: int) -> Path:
         return self.folder / "checkpoints" / f"{stage}-{number}.safetensors"
 
+    def _moments(self, stage: Stage, number: int) -> Path:
+        return self.folder / "checkpoints" / f"{stage}-{number}.moments.safetensors"
+
     def _checkpoint(self, stage: Stage, number: int, arrays: ArrayRecord,
-                    loss: float | None) -> None:
+                    strategy: SitewiseFedAvg) -> None:
         """Everything a resumed run needs after this round; weights last, as they mark it done."""
         losses = self.journal.losses.setdefault(stage, [])
-        losses[number - 1 :] = [loss]
+        losses[number - 1 :] = [strategy.loss]
         self.journal.save()
+        if isinstance(strategy, SummedStep):
+            save_state(self._moments(stage, number), strategy.moments(), {})
         save_state(self._file(stage, number), arrays.to_torch_state_dict(), {})
-        self.progress(stage, number, self.settings.stage(stage).rounds)
+        if isinstance(strategy, SummedStep) and number > 1:  # hundreds of steps: the last will do
+            for old in (self._file(stage, number - 1), self._moments(stage, number - 1)):
+                old.unlink(missing_ok=True)
+        rounds = self.settings.stage(stage).rounds
+        a_round = exchanges(self.settings, stage) // rounds
+        if number % a_round == 0:
+            self.progress(stage, number // a_round, rounds)
 
     def _leave_out(self, stage: Stage, site: str, problem: str) -> None:
         what = f"hospital {site} took no part in {stage}: {problem}"

@@ -114,3 +114,33 @@ def test_an_older_ledger_that_was_put_back_is_noticed_by_the_servers_echo(finish
     assert lines and "the state of its ledger" in lines[0]
     log = next((tmp_path / "b" / "hospitals" / "mitdb").glob("errors.log")).read_text()
     assert "which the server names" in log
+
+
+def test_noise_on_the_sum_alone(finished, tmp_path):
+    folder, _ = finished
+    settings = compose_settings([
+        *STUDY, "privacy=patient", "privacy.epsilon=3", "privacy.q=0.5", "privacy.public=2",
+        "privacy.trust=aggregate", "privacy.missing=1", "audit.attacks=[]"])
+    create_run(tmp_path / "b", settings)
+    told = []
+    metrics = run(tmp_path / "b", settings, folder.parent / "data", lambda *done: told.append(done))
+    assert [done for done in told if done[0] == "sex"] == [("sex", 1, 1)]  # rounds, not steps
+    assert "secure aggregation" in metrics["guarantee"]
+    for site in metrics["data"]:
+        ledger = Ledger(tmp_path / "b" / "ledgers" / f"{site}.sqlite")
+        releases = ledger.releases()
+        assert len(releases) == 10 and {r.trust for r in releases} == {"aggregate"}
+        assert {r.steps for r in releases} == {1}
+        assert 2.9 < ledger.account(DELTA).epsilon_patient <= 3.0
+    kept = {path.name for path in (tmp_path / "b" / "checkpoints").iterdir()}
+    assert {"sex-2.safetensors", "sex-2.moments.safetensors"} <= kept and len(kept) == 11
+    two = metrics["privacy"]["mitdb"]["sites"]["2"]
+    assert two > 1.5 * metrics["privacy"]["mitdb"]["tight"]["epsilon"]  # naive composition: 1.4
+
+
+def test_what_makes_no_sense_is_refused():
+    for words, line in ((["privacy=window", "privacy.trust=aggregate"], "hospital where privacy"),
+                        (["privacy=patient", "privacy.trust=aggregate", "training=pooled"],
+                         "no scenario has training=pooled")):
+        with pytest.raises(InputError, match=line):
+            compose_settings(words)

@@ -1,11 +1,18 @@
 """What a round draws: the same by seed without privacy, and never by seed with it."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from client.local_round import LocalRound, train_plainly, train_privately
-from common.config import Training
+from client.local_round import (
+    LocalRound,
+    noisy_sum,
+    secret_draws,
+    train_plainly,
+    train_privately,
+)
+from common.config import Privacy, Training
 from common.privacy.accounting import Spend
 
 
@@ -46,3 +53,30 @@ def test_shifts_of_a_private_round_are_secret():
 def test_a_round_without_shifts_sees_the_windows_as_they_are(way):
     x, first = seen(way, shift=False)
     assert torch.equal(first.flatten(1).sort(0).values, x.flatten(1).sort(0).values)
+
+
+def test_sums_of_hospitals_are_the_sum_over_their_patients():
+    torch.manual_seed(0)
+    x, patient = torch.rand(9, 1, 16), np.repeat([0, 1, 2], 3)
+    network = nn.Sequential(nn.Flatten(), nn.Linear(16, 2))
+
+    def sum_of(rows):
+        local = LocalRound(network, lambda i: {"x": x[rows[i]]},
+                           lambda net, b: net(b["x"]).square().mean(1), len(rows),
+                           Training(), 1, 0, False)
+        return noisy_sum(local, patient[rows], Spend(1.0, 5.0, 1), 0.0,
+                         Privacy(unit="patient", clip=0.1), secret_draws())
+
+    whole = sum_of(np.arange(9))
+    parts = [sum_of(np.arange(3)), sum_of(np.arange(3, 9)), sum_of(np.arange(0))]
+    for name, total in whole.items():
+        torch.testing.assert_close(sum(part[name] for part in parts), total)
+    assert not any(part.any() for part in parts[2].values())
+
+
+def test_a_share_of_noise_is_a_share():
+    network = nn.Linear(100, 100)
+    local = LocalRound(network, lambda i: {}, lambda net, b: b["x"], 0, Training(), 1, 0, False)
+    found = noisy_sum(local, np.zeros(0, np.int64), Spend(0.5, 4.0, 1), 2.0,
+                      Privacy(unit="patient", clip=0.5), secret_draws())
+    assert float(found["weight"].std()) == pytest.approx(1.0, rel=0.05)  # share times clip
