@@ -111,7 +111,7 @@ def attacked(case: Case, name: str) -> dict[str, Any]:
     kept, asked = case.folder / f"{name}.json", asked_of(case.settings)
     if kept.exists():
         before = read_json(kept)
-        if before["asked"] == asked:
+        if before.get("asked") == asked:  # absent in those of an older version
             return dict(before["found"])
     case.progress(f"attack: {name}")
     write_json(kept, {"asked": asked, "found": ATTACKS[name](case)})

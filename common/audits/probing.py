@@ -6,6 +6,8 @@ beside it: the probe then learned from other people alone.
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.impute import SimpleImputer
@@ -44,9 +46,7 @@ def linear_probe(enrolled: Floats, label: Ints, patient: Ints, probes: Floats, p
     scores[0, asked] = _fitted(enrolled, label, known, classes, seed, probes[asked])
     people = np.unique(probe_patient[asked])
     if len(people) >= _FOLDS:
-        for _, fold in StratifiedGroupKFold(_FOLDS, shuffle=True, random_state=seed).split(
-                asked, probe_label[asked], probe_patient[asked]):
-            rows = asked[fold]
+        for rows in _folds(asked, probe_label[asked], probe_patient[asked], seed):
             others = known[~np.isin(patient[known], probe_patient[rows])]
             scores[1, rows] = _fitted(enrolled, label, others, classes, seed, probes[rows])
     found = {}
@@ -54,6 +54,14 @@ def linear_probe(enrolled: Floats, label: Ints, patient: Ints, probes: Floats, p
         answered = np.where(np.isnan(one[:, 0]), -1, probe_label)
         found[name] = attribute(one, answered, probe_patient)
     return found
+
+
+def _folds(rows: Ints, label: Ints, patient: Ints, seed: int) -> list[Ints]:
+    """Rows in five folds of patients; a label with fewer of them is in some folds only."""
+    folds = StratifiedGroupKFold(_FOLDS, shuffle=True, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return [rows[fold] for _, fold in folds.split(rows, label, patient)]
 
 
 def _fitted(enrolled: Floats, label: Ints, rows: Ints, classes: int, seed: int,
