@@ -17,7 +17,7 @@ from server.report.page import render
 from server.report.table import accounts, prose
 from simulations.studies.tables import HEADER, beats, classes, published, rows, searches, weaker
 
-_COLOURS = matplotlib.colormaps["tab10"]
+_COLOURS = [matplotlib.colormaps["tab10"](i) for i in range(10) if i != 7]  # 7 is grey
 LARGEST = "20,000"  # the set with the natural prevalence
 
 
@@ -52,6 +52,11 @@ def _detector(results: dict[str, Any]) -> str:
     return "no beats are annotated"
 
 
+def look(number: int) -> tuple[str, Any]:
+    """Marker and colour of a method; no two of the first 63 look alike, and none is clean's grey."""
+    return "s^Dv*Xp"[number % 7], _COLOURS[number % 9]
+
+
 def _scatter(results: dict[str, Any]) -> str:
     """Retrained re-identification against utility by the weaker independent network."""
     on = next(iter(results["sets"]))
@@ -64,8 +69,7 @@ def _scatter(results: dict[str, Any]) -> str:
     for number, (name, (auroc, reid)) in enumerate(points.items()):
         if auroc is None or auroc["value"] is None:
             continue  # aggregates have no waveform to diagnose
-        mark = "os^Dv"[number % 5]
-        colour: Any = CLEAN if name == "clean" else _COLOURS((number - 1) % 10)
+        mark, colour = ("o", CLEAN) if name == "clean" else look(number - 1)
         axes.plot(auroc["value"], reid["value"], mark, color=colour, label=name, ms=7)
         axes.hlines(reid["value"], auroc["low"], auroc["high"], color=colour, lw=0.7, alpha=0.5)
         axes.vlines(auroc["value"], reid["low"], reid["high"], color=colour, lw=0.7, alpha=0.5)

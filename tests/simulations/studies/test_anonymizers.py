@@ -12,6 +12,8 @@ import pytest
 
 import fedrean
 from simulations.studies import anonymizers
+from simulations.studies.page import look
+from simulations.studies.releases import METHODS
 from simulations.studies.tables import HEADER
 from tests.small import STUDY
 
@@ -92,3 +94,9 @@ def test_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     with pytest.raises(SystemExit) as left:
         fedrean.main()
     assert left.value.code == 2 and line in capsys.readouterr().err
+
+
+def test_no_two_methods_look_alike() -> None:
+    assert len({look(number) for number in range(len(METHODS))}) == len(METHODS)
+    assert all(colour[:3] != pytest.approx((0.498, 0.498, 0.498), abs=0.01)
+               for _, colour in map(look, range(len(METHODS))))
