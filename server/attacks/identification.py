@@ -45,8 +45,11 @@ def attack(case: Case) -> dict[str, Any]:
                 matches = match(pair.enrolled[enrolled], bundles.patient[enrolled],
                                 pair.probes[probes], bundles.patient[probes])
                 case.progress(f"probing {encoder} embeddings, {protocol}, {name}")
+                told = _attributes(case, pair, enrolled, probes)
+                if encoder == "classifier":  # which has learned everybody's sex and age
+                    told = {kind: {"enrolled": tree["enrolled"]} for kind, tree in told.items()}
                 found.setdefault(protocol, {}).setdefault(encoder, {})[name] = {
-                    **measures(matches), **_attributes(case, pair, enrolled, probes)}
+                    **measures(matches), **told}
     return found
 
 

@@ -38,9 +38,10 @@ class Finding:
 
 
 def findings(metrics: dict[str, Any]) -> list[Finding]:
-    """All that were measured, the strongest of each kind first."""
+    """All that were measured, the strongest of each kind first; of equals that of most windows."""
     found = [one for one in _all(metrics) if one.released["value"] is not None]
-    return sorted(found, key=lambda one: (GATES.index(one.kind), -one.told))
+    return sorted(found, key=lambda one: (GATES.index(one.kind), -one.told,
+                                             -one.released["n"]))
 
 
 def _all(metrics: dict[str, Any]) -> Iterator[Finding]:

@@ -53,7 +53,7 @@ def _detector(results: dict[str, Any]) -> str:
 
 
 def look(number: int) -> tuple[str, Any]:
-    """Marker and colour of a method; no two of the first 63 look alike, and none is clean's grey."""
+    """Marker and colour of a method; no two of 63 look alike, and none is clean's grey."""
     return "s^Dv*Xp"[number % 7], _COLOURS[number % 9]
 
 

@@ -78,7 +78,7 @@ def test_rean_of_other_runs(pooled: tuple[Path, Path], monkeypatch: pytest.Monke
             assert account["unit"] == ("window" if private else "none")
             assert (account["epsilon"] is not None and account["epsilon"] <= 8) == private
     page = (folder / "study.html").read_text()
-    assert "rean_window_dp: mitdb: epsilon" in page and "per window at delta" in page
+    assert "rean_window_dp: mitdb: per patient not bounded, per window epsilon" in page
 
 
 @pytest.mark.parametrize(("words", "line"), [
