@@ -34,7 +34,7 @@ from server.attacks import (
 )
 from server.attacks.case import Case, classified
 from server.bundles import Bundles
-from server.learned import not_learned
+from server.learned import not_learned, unlike
 
 # Of `common.protocol.ATTACKS`; each answers with one tree, kept as <name>.json.
 ATTACKS: dict[str, Callable[[Case], dict[str, Any]]] = {
@@ -59,6 +59,7 @@ def audit(case: Case) -> dict[str, Any]:
     bundles, settings = case.bundles, case.settings
     case.folder.mkdir(parents=True, exist_ok=True)
     clean = _row(case, "clean")
+    made = {name: attacked(case, name) for name in settings.audit.attacks}
     retrained = classified(bundles, case.retrained, bundles.released)
     return {
         "schema_version": SCHEMA_VERSION,
@@ -67,10 +68,10 @@ def audit(case: Case) -> dict[str, Any]:
             **_row(case, "released"),
             "retrained": {"100": {"resnet1d": retrained}},
             **_cost(bundles, settings)}},
-        **{name: attacked(case, name) for name in settings.audit.attacks},
+        **made,
         "privacy": {info["site"]: info["privacy"] for info in bundles.info if "privacy" in info},
         "data": {info["site"]: info["data"] for info in bundles.info},
-        "warnings": _warnings(clean),
+        "warnings": [*_warnings(clean), *unlike(made.get("identification", {}))],
         "guarantee": scenario_of(
             settings.training, settings.privacy.unit, settings.engine,
             settings.privacy.trust).guarantee,
@@ -84,11 +85,12 @@ def audit_embeddings(case: Case) -> dict[str, Any]:
     """Of embeddings that a user gives only their neighbours and probes are asked."""
     settings = case.settings
     case.folder.mkdir(parents=True, exist_ok=True)
+    found = attacked(case, "identification")
     return {
         "schema_version": SCHEMA_VERSION,
-        "identification": attacked(case, "identification"),
+        "identification": found,
         "data": {info["site"]: info["data"] for info in case.bundles.info},
-        "warnings": [],
+        "warnings": unlike(found),
         "config": settings.as_dict(),
         "seed": settings.seed,
     }

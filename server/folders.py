@@ -1,8 +1,10 @@
 """Two folders of WFDB records, original and released, as the bundles that the auditor attacks.
 
 A release is read as a recipient would read it: the samples that were written, cut and normalized
-like the originals. A released window belongs to the original one at the same time of the record of
-the same name; where there is none, the window was not released.
+like the originals, but whatever their quality: a tool that writes the highest sample at the end of
+the range has not clipped it, and an anonymizer that clips has still released. A released window
+belongs to the original one at the same time of the record of the same name; where there is none,
+the window was not released.
 """
 
 from __future__ import annotations
@@ -96,7 +98,8 @@ def _prepared(folders: Folders, folder: Path, name: str, settings: Settings, kep
     hospital = replace(hospital, subjects=rule,
                        leads=(folders.leads or _first_leads(folder, records),))
     return prepare(hospital, kept, WindowSettings(
-        settings.profile.sampling_rate, settings.profile.seconds, 0.0, settings.seed),
+        settings.profile.sampling_rate, settings.profile.seconds, 0.0, settings.seed,
+        checked=name == "original"),
         workers=settings.threads)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from common.results import Estimate
 
+_FEW = 20  # windows, below which a share says little
 LEARNED = {"reid": 0.5, "sex": 0.6, "age": 0.4, "macro_auroc": 0.8}  # below: called out
 
 
@@ -26,3 +27,17 @@ def not_learned(attackers: Mapping[str, Mapping[str, Any]],
                     f"windows (below {LEARNED['macro_auroc']}): it cannot judge utility"
                     for who, leaf in diagnoses.items()
                     if not leaf.value >= LEARNED["macro_auroc"]]
+
+
+def unlike(identification: Mapping[str, Any]) -> list[str]:
+    """A line for each embedding in which clean windows of a person do not lie together.
+
+    Args:
+        identification: metrics of the attack, as read from its file.
+    """
+    return [f"{encoder} embeddings name {pairs['clean']['top1']['value']:.3f} of the clean windows "
+            f"({protocol}; below {LEARNED['reid']}): a low figure on released windows would "
+            "overstate privacy"
+            for protocol, encoders in identification.items() for encoder, pairs in encoders.items()
+            if pairs["clean"]["top1"]["n"] >= _FEW
+            and pairs["clean"]["top1"]["value"] < LEARNED["reid"]]

@@ -37,7 +37,8 @@ def discriminate(features: Floats, patient: Ints, train: Ints) -> Floats:
     """Embeddings whose nearest neighbours are alike in person, [n, d].
 
     NaN becomes the median of the training part beside an indicator; linear discriminants of the
-    training part's patients weigh the rest.
+    training part's patients weigh the rest. Shrinkage (Ledoit & Wolf 2004) keeps a feature that
+    never varies within a patient, such as an indicator, from outweighing all others.
 
     Args:
         features: [n, f].
@@ -46,6 +47,7 @@ def discriminate(features: Floats, patient: Ints, train: Ints) -> Floats:
     """
     model = make_pipeline(SimpleImputer(strategy="median", add_indicator=True,
                                         keep_empty_features=True),
-                          StandardScaler(), LinearDiscriminantAnalysis())
+                          StandardScaler(),
+                          LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto"))
     found: Floats = model.fit(features[train], patient[train]).transform(features)
     return found.astype(np.float32)

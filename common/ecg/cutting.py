@@ -23,12 +23,22 @@ from common.errors import InputError, RecordError
 
 @dataclass(frozen=True)
 class WindowSettings:
-    """Sampling rate (Hz) and length (s) of windows, share of reserved patients, and seed."""
+    """How windows are cut.
+
+    Args:
+        sampling_rate: Hz.
+        seconds: length of a window.
+        reserved: share of patients that no training sees.
+        seed: of the draw of these.
+        checked: leave out what is no good ECG (`quality`); else only what is missing or flat, as of
+            a release, which an attacker takes as it is.
+    """
 
     sampling_rate: int
     seconds: float
     reserved: float
     seed: int
+    checked: bool = True
 
     def __post_init__(self) -> None:
         if not 50 <= self.sampling_rate <= 1000:
@@ -109,13 +119,16 @@ def _cut(hospital: HospitalFile, record: str, part: Path, settings: WindowSettin
         raise RecordError(f"record {record}: length is {duration:g} s; allowed is {seconds:g} s "
                           "(a window) or more")  # fmt: skip
     bad = bad_samples(read)
+    if not settings.checked:
+        bad = {name: mask for name, mask in bad.items() if name == "missing"}
     resampled = _resample(read.signal, bad, rate, settings.sampling_rate)
     count = min(int(duration / seconds + 1e-9), resampled.shape[1] // settings.length)
     starts = np.arange(count) * seconds
     cut = resampled[:, : count * settings.length].reshape(len(resampled), count, settings.length)
     low, high = cut.min(axis=2, keepdims=True), cut.max(axis=2, keepdims=True)  # [leads, n, 1]
     reason = np.full(count, "", dtype=object)
-    reason[out_of_range(low, high).any(axis=(0, 2))] = REASONS[-1]
+    wrong = out_of_range(low, high) if settings.checked else low == high
+    reason[wrong.any(axis=(0, 2))] = REASONS[-1] if settings.checked else "flat"
     for name in reversed(bad):
         reason[_touched(bad[name], rate, starts, seconds)] = name
     keep = reason == ""

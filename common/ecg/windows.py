@@ -126,7 +126,10 @@ def _key(
             files[name.as_posix()] = file
     rule = {**asdict(hospital), "path": "", "file": ""}
     content = fingerprint(files, directory)
-    text = repr((FORMAT, asdict(settings), rule, list(records), content))
+    how = asdict(settings)
+    if settings.checked:  # stores of before there was a choice are found
+        del how["checked"]
+    text = repr((FORMAT, how, rule, list(records), content))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

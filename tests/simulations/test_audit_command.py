@@ -110,3 +110,14 @@ def test_an_attacker_who_is_always_wrong_on_sex_tells_it():
     assert failures([one("sex", 0.1), one("reid", 0.1)], gates) == [
         "sex: 0.900 by an attack; allowed is 0.8",
         "age: nothing was measured, so 0.5 is not shown to hold"]
+
+
+def test_a_release_that_clips_or_fills_the_range_is_attacked_all_the_same(folders, tmp_path,
+                                                                          monkeypatch, capsys):
+    original, _, _ = folders
+    clipped = release(original, tmp_path / "clipped",
+                      lambda x: np.clip(x, *np.nanquantile(x, [0.02, 0.98])))
+    _, out, _ = audit(monkeypatch, capsys, original, clipped, tmp_path / "a", "--json",
+                      "audit.attacks=[]")
+    found = json.loads(out)["release"]
+    assert found["released_windows"] == found["windows"]
