@@ -46,6 +46,7 @@ def identification(metrics: dict[str, Any]) -> str:
                    list(row["by_gallery_size"].values()), name, _COLOURS[name])
         sizes = [int(n) for n in row["by_gallery_size"]]
         right.plot(sizes, [1 / n for n in sizes], color="k", lw=0.8, ls=":", label="chance")
+        left.xaxis.get_major_locator().set_params(integer=True)
         left.set(title=f"{encoder}, {protocol}", xlabel="rank k", ylabel="patient among k nearest",
                  ylim=(-0.03, 1.03))
         right.set(title="smaller galleries", xlabel="patients enrolled", ylabel="top 1",
@@ -58,6 +59,9 @@ def _curve(axes: Axes, x: list[int], leaves: list[dict[str, Any]], label: str,
            colour: str) -> None:
     """Values on a logarithmic axis with their intervals."""
     axes.set_xscale("log")
+    axes.minorticks_off()
+    shown = x[:: 1 + len(x) // 9]  # numbers that were measured, as many as fit
+    axes.set_xticks(shown, [f"{n:,}" for n in shown])
     axes.plot(x, [leaf["value"] for leaf in leaves], ".-", color=colour, label=label)
     if all(leaf["low"] is not None for leaf in leaves):
         axes.fill_between(x, [leaf["low"] for leaf in leaves], [leaf["high"] for leaf in leaves],
