@@ -7,7 +7,7 @@ from typing import Any
 
 from common.results import Estimate
 
-_FEW = 20  # windows, below which a share says little
+FEW = 20  # windows, below which a share says little
 LEARNED = {"reid": 0.5, "sex": 0.6, "age": 0.4, "macro_auroc": 0.8}  # below: called out
 
 
@@ -39,5 +39,5 @@ def unlike(identification: Mapping[str, Any]) -> list[str]:
             f"({protocol}; below {LEARNED['reid']}): a low figure on released windows would "
             "overstate privacy"
             for protocol, encoders in identification.items() for encoder, pairs in encoders.items()
-            if pairs["clean"]["top1"]["n"] >= _FEW
+            if pairs["clean"]["top1"]["n"] >= FEW
             and pairs["clean"]["top1"]["value"] < LEARNED["reid"]]

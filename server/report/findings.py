@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from common.errors import InputError
+from server.learned import FEW
 
 Leaf = dict[str, Any]
 GATES = ("reid", "sex", "age", "recording")
@@ -38,10 +39,13 @@ class Finding:
 
 
 def findings(metrics: dict[str, Any]) -> list[Finding]:
-    """All that were measured, the strongest of each kind first; of equals that of most windows."""
+    """All that were measured, the strongest of each kind first; of equals that of most windows.
+
+    Those of a handful of windows come last: a share of two says little, of either side.
+    """
     found = [one for one in _all(metrics) if one.released["value"] is not None]
-    return sorted(found, key=lambda one: (GATES.index(one.kind), -one.told,
-                                             -one.released["n"]))
+    return sorted(found, key=lambda one: (GATES.index(one.kind), one.released["n"] < FEW,
+                                             -one.told, -one.released["n"]))
 
 
 def _all(metrics: dict[str, Any]) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ import pytest
 import wfdb
 
 import fedrean
-from server.report.findings import Finding, failures, parse_gates
+from server.report.findings import Finding, failures, findings, parse_gates
 
 FAST = ["threads=1", "profile.sampling_rate=50", "audit.steps=60", "audit.width=4",
         "audit.attacks=[identification,recording]", "audit.encoders=[classifier]"]
@@ -121,3 +121,15 @@ def test_a_release_that_clips_or_fills_the_range_is_attacked_all_the_same(folder
                       "audit.attacks=[]")
     found = json.loads(out)["release"]
     assert found["released_windows"] == found["windows"]
+
+
+def test_a_share_of_two_windows_leads_nothing():
+    def pair(value, n):
+        top1 = {"value": value, "low": None, "high": None, "n": n, "chance": 0.1}
+        return {"top1": top1, "sex": {}, "age": {}}
+
+    found = findings({"identification": {
+        "over 30 days": {"metric": {"clean": pair(1.0, 2), "released": pair(1.0, 2)}},
+        "same day": {"metric": {"clean": pair(0.9, 30), "released": pair(0.2, 30)}}}})
+    assert [one.released["n"] for one in found] == [30, 2]
+    assert failures(found, {"reid": 0.5}) == []
