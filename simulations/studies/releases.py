@@ -172,7 +172,7 @@ def _from_run(bench: Bench, name: str, folder: Path, data: Path,
         run = folder / "run"
         run.mkdir(exist_ok=True)
         sites, _ = prepare_sites(settings, data, lambda stage, number, rounds: None)
-        settings = _as_long(settings, len(sites))
+        settings = as_long(settings, len(sites))
         groups = [[site] for site in sites] if settings.training == "local" else [sites]
         for group in groups:
             where = f"{name}, {group[0].name}" if len(group) < len(sites) else name
@@ -186,7 +186,7 @@ def _from_run(bench: Bench, name: str, folder: Path, data: Path,
                       "privacy": {one["site"]: one["privacy"] for one in info}}
 
 
-def _as_long(settings: Settings, hospitals: int) -> Settings:
+def as_long(settings: Settings, hospitals: int) -> Settings:
     """Rounds for as many steps of each stage at a hospital as the pooled run makes.
 
     A round is a pass over the hospital's own share of the windows. With the pooled run's rounds the

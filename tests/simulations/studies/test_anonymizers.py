@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import fedrean
-from simulations.studies import anonymizers
+from common.protocol import STAGES
+from server.overrides import compose_settings
+from simulations.studies import anonymizers, releases
 from simulations.studies.page import look
 from simulations.studies.releases import METHODS
 from simulations.studies.tables import HEADER
@@ -65,6 +67,7 @@ def test_a_study_and_its_page(pooled: tuple[Path, Path], monkeypatch: pytest.Mon
 
 def test_rean_of_other_runs(pooled: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     folder, data = pooled
+    monkeypatch.setattr(releases, "as_long", lambda settings, hospitals: settings)  # time
     run(folder, data, monkeypatch, "rean_federated,rean_local,rean_window_dp")
     methods = json.loads((folder / "results.json").read_text())["methods"]
     clean = np.load(folder / "bundles" / "pooled" / "clean.npy")
@@ -94,6 +97,14 @@ def test_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     with pytest.raises(SystemExit) as left:
         fedrean.main()
     assert left.value.code == 2 and line in capsys.readouterr().err
+
+
+def test_a_hospital_makes_the_pooled_runs_steps_in_every_stage() -> None:
+    settings = compose_settings([])
+    longer = releases.as_long(settings, 3)
+    for stage in STAGES:
+        assert longer.stage(stage).rounds == 3 * settings.stage(stage).rounds
+        assert longer.stage(stage).epochs == settings.stage(stage).epochs
 
 
 def test_no_two_methods_look_alike() -> None:
