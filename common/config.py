@@ -213,9 +213,11 @@ class Settings:
         _check("slots", self.slots, self.slots >= 0, ">= 0")
         _one_of("trainable", self.trainable, TRAINABLE)
         _one_of("identity_by", self.identity_by, ("slots", "embedding"))
-        # A row of a head would be one patient's own: no noise on it could hide him.
-        _check("identity_by", self.identity_by, self.identity_by == "embedding"
-               or self.privacy.unit != "patient", "embedding where privacy.unit is 'patient'")
+        # A row of a head would be one patient's own: no noise on it could hide him. An embedding
+        # is trained by comparing windows, so that no gradient would be one window's own.
+        needed = {"patient": "embedding", "window": "slots"}.get(self.privacy.unit)
+        _check("identity_by", self.identity_by, needed in (None, self.identity_by),
+               f"{needed} where privacy.unit is {self.privacy.unit!r}")
         scenario_of(self.training, self.privacy.unit, self.engine, self.privacy.trust)
         # A set balanced by class changes in many places when one window comes or goes.
         _check("rean.windows", self.rean.windows, not self.rean.windows

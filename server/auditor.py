@@ -71,7 +71,8 @@ def audit(case: Case) -> dict[str, Any]:
         **made,
         "privacy": {info["site"]: info["privacy"] for info in bundles.info if "privacy" in info},
         "data": {info["site"]: info["data"] for info in bundles.info},
-        "warnings": [*_warnings(clean), *unlike(made.get("identification", {}))],
+        "warnings": [*_warnings(clean), *unlike(made.get("identification", {})),
+                     *_not_in_the_account(settings)],
         "guarantee": scenario_of(
             settings.training, settings.privacy.unit, settings.engine,
             settings.privacy.trust).guarantee,
@@ -94,6 +95,15 @@ def audit_embeddings(case: Case) -> dict[str, Any]:
         "config": settings.as_dict(),
         "seed": settings.seed,
     }
+
+
+def _not_in_the_account(settings: Settings) -> list[str]:
+    """What a run's epsilon says nothing of."""
+    if not settings.start or settings.privacy.unit == "none":
+        return []
+    return [f"training started from the models of {settings.start}: what these tell of patients is "
+            "not in this run's epsilon, which holds alone only if no patient of this run was in "
+            "that one"]
 
 
 def _warnings(clean: dict[str, Any]) -> list[str]:

@@ -72,8 +72,10 @@ def test_a_run_starts_from_anothers_models_and_trains_few_layers(finished, tmp_p
         *STUDY, "privacy=patient", "privacy.epsilon=3", "privacy.q=0.5", "privacy.public=2",
         f"start={folder}", "trainable=last", "audit.attacks=[]"])
     create_run(tmp_path / "b", settings)
-    run(tmp_path / "b", open_run(tmp_path / "b"), folder.parent / "data",
-        lambda stage, number, rounds: None)
+    metrics = run(tmp_path / "b", open_run(tmp_path / "b"), folder.parent / "data",
+                  lambda stage, number, rounds: None)
+    assert any("started from the models of" in line and "not in this run's epsilon" in line
+               for line in metrics["warnings"])
     for stage in STAGES:
         before, after = (load_state(one / "models" / f"{stage}.safetensors")
                          for one in (folder, tmp_path / "b"))
@@ -140,6 +142,8 @@ def test_noise_on_the_sum_alone(finished, tmp_path):
 
 def test_what_makes_no_sense_is_refused():
     for words, line in ((["privacy=window", "privacy.trust=aggregate"], "hospital where privacy"),
+                        (["privacy=window", "identity_by=embedding"], "slots where privacy.unit"),
+                        (["privacy=patient", "identity_by=slots"], "embedding where privacy.unit"),
                         (["privacy=patient", "privacy.trust=aggregate", "training=pooled"],
                          "no scenario has training=pooled")):
         with pytest.raises(InputError, match=line):
