@@ -9,6 +9,7 @@ from client.local_round import (
     LocalRound,
     noisy_sum,
     secret_draws,
+    train_per_patient,
     train_plainly,
     train_privately,
 )
@@ -80,3 +81,30 @@ def test_a_share_of_noise_is_a_share():
     found = noisy_sum(local, np.zeros(0, np.int64), Spend(0.5, 4.0, 1), 2.0,
                       Privacy(unit="patient", clip=0.5), secret_draws())
     assert float(found["weight"].std()) == pytest.approx(1.0, rel=0.05)  # share times clip
+
+
+def test_a_patient_gives_a_step_at_most_so_many_windows():
+    sizes = []
+
+    def loss(network, batch):
+        sizes.append(len(batch["x"]))
+        return network(batch["x"]).square().mean(1)
+
+    x = torch.rand(12, 4)
+    local = LocalRound(nn.Linear(4, 1), lambda i: {"x": x[i]}, loss, 12, Training(), 1, 0, False)
+    patient = np.repeat([0, 1, 2], [1, 4, 7])
+    spend, privacy = Spend(1.0, 0.0, 2), Privacy(unit="patient", windows=3)
+    train_per_patient(local, patient, spend, privacy, secret_draws())
+    assert sizes == [1, 3, 3] * 2
+    noisy_sum(local, patient, spend, 0.0, privacy, secret_draws())
+    assert sizes[6:] == [1, 3, 3]
+
+
+def test_secret_draws_are_no_seeds():
+    drawn = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        draws = secret_draws()
+        drawn.append((float(torch.rand(())), draws.generator.random(),
+                      draws.chosen(64, 0.5).tolist()))
+    assert all(a != b for a, b in zip(*drawn, strict=True))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from client import charged_round
 from client.hospital import Hospital
 from client.ledger import Ledger
 from client.node import window_settings
@@ -59,3 +61,13 @@ def test_an_own_window_is_told_from_public_ones() -> None:
     logits = verification_logits(query, query, torch.eye(4)[2:])
     assert logits.argmax(1).tolist() == [0, 0] and logits.shape == (2, 3)
     assert logits[0].tolist() == [pytest.approx(10.0), 0.0, 0.0]
+
+
+def test_a_private_round_is_never_drawn_by_seed(hospital, monkeypatch) -> None:
+    monkeypatch.setattr(charged_round, "open_draws", None)  # would be called in vain
+    state = shared_state("sex", hospital.network("sex"))
+    update = charged_round.train_round(hospital, "sex", 1, state)
+    assert update.examples == 3
+    summed = replace(hospital.settings.privacy, trust="aggregate")
+    monkeypatch.setattr(hospital, "settings", replace(hospital.settings, privacy=summed))
+    assert charged_round.train_round(hospital, "sex", 2, state, 2).examples == 3

@@ -38,6 +38,8 @@ def test_the_sum_is_divided_by_the_public_number_and_moves_what_is_trained():
     made, lines = strategy()
     arrays, _ = made.aggregate_train(1, [reply("a", 0.3, 4), reply("b", 0.5, 6)])
     assert np.allclose(arrays["w"].numpy(), adamw([torch.full((2,), 0.8 / (Q * 10))]))
+    # AdamW forgets a common factor, so the division is looked at itself.
+    torch.testing.assert_close(made.changing["w"].grad, torch.full((2,), 0.8 / (Q * 10)))
     assert arrays["still"].numpy().tolist() == [1, 1, 1] and lines == []
 
 

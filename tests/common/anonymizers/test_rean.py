@@ -13,6 +13,8 @@ from common.anonymizers.rean import (
 )
 from common.config import Rean, Settings
 from common.models.classifier import build
+from common.models.verifier import SIZE, TEMPERATURE
+from common.protocol import CLASSIFIER_STAGES
 from common.training import allowed_loss
 
 
@@ -111,3 +113,20 @@ def test_a_coin_is_the_decoy_of_a_binary_attribute():
 def test_distortion_weights_grow():
     rean = Rean(prd=2.0, l1=4.0)
     assert (at_share(rean, 0.0).prd, at_share(rean, 0.5).l1, at_share(rean, 1.0)) == (0, 2.0, rean)
+
+
+def test_an_embedding_hides_a_window_from_its_own_clean_one():
+    b = batch()
+    settings = Settings(identity_by="embedding")
+    networks = [build(stage, settings, 1, 3, 5) for stage in CLASSIFIER_STAGES]
+    public = torch.nn.functional.normalize(torch.randn(6, SIZE), dim=1)
+    found = Frozen(*networks, public=public).freeze()
+    delta = torch.randn(4, 1, 800)
+    unlabelled = {**b, "sex": torch.full((4,), -1), "age": torch.full((4,), -1)}
+    alone = Rean(utility=0, privacy=1, prd=0, l1=0)
+    loss = rean_loss(lambda x: delta, unlabelled, found, alone)
+    with torch.no_grad():
+        own = found.identity(b["x"])
+        query = found.identity(apply_residual(delta, b["x"], alone.bound))
+    scores = torch.cat([(query * own).sum(1, keepdim=True), query @ public.T], 1) / TEMPERATURE
+    torch.testing.assert_close(loss, scores.log_softmax(1)[:, 0])  # minus the cross-entropy

@@ -95,6 +95,24 @@ def test_reserved_patients_and_what_was_not_released(tmp_path: Path) -> None:
     assert np.isfinite(found["patients"]["in training"]["networks"]["retrained"]["gain"].value)
 
 
+def test_a_classifier_of_annotated_beats_answers_where_there_are_any(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taught = []
+
+    class Taught:
+        def __init__(self, data: Any, seed: int) -> None:
+            taught.append(data)
+
+        def classify(self, lead: Any, time: Any, rate: float) -> Any:
+            return np.full(len(time), 2)  # V, which the rule of RR intervals never says
+
+    monkeypatch.setattr(utility, "BeatClassifier", Taught)
+    beats = Beats(np.arange(0, 513, 4), np.tile([0.2, 0.4, 0.6, 0.8], 128), np.zeros(512, int))
+    found = attacked(tmp_path, bundles(beats=beats))
+    assert set(found["beats"]["kept"]) == {"V"}
+    assert len(taught[0]) == len(taught[0].beats) == 64  # the training half
+
+
 def test_annotated_beats_are_the_measure_where_there_are_any(tmp_path: Path) -> None:
     time = np.tile([0.2, 0.4, 0.6, 0.8], 128)
     beats = Beats(np.arange(0, 513, 4), time, np.arange(512) % 4 // 3 * 2)  # the last one is a V
