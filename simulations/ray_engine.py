@@ -61,6 +61,7 @@ def run_on_ray(app: ClientApp, nodes: int, settings: Settings,
                 flower.join(0.2)
         except KeyboardInterrupt:
             stop.set()
+            logging.getLogger("flwr").disabled = True  # a traceback for every actor that ends
             ray.shutdown()
             flower.join(10)
             raise
@@ -106,6 +107,7 @@ def _quiet() -> Iterator[None]:
     before, logger = dict(os.environ), logging.getLogger("flwr")
     level = logger.level
     os.environ.update(_QUIET)
+    logger.disabled = False
     logger.setLevel(logging.ERROR)
     try:
         yield

@@ -33,6 +33,7 @@ def bench(tmp_path: Path) -> Any:
     patient = np.repeat(np.arange(PEOPLE), EACH)
     features = generator.normal(size=(n, len(NAMES))).astype(np.float32)
     features[:, 1] = 700 + 100 * patient + generator.normal(0, 20, n)
+    features[:, 11] = patient % 2 + generator.normal(0, 0.1, n)
     features[::7, 9] = np.nan
     part = np.tile(np.repeat(np.arange(len(PARTS)), (20, 5, 5)), PEOPLE)
     bundles = SimpleNamespace(
