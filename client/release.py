@@ -125,13 +125,12 @@ def _account(hospital: Hospital) -> dict[str, Any]:
     found: dict[str, Any] = {
         "unit": account.unit, "epsilon": account.epsilon_window, "delta": account.delta,
         "releases": account.releases, "cap": privacy.cap or privacy.epsilon,
-        "patient": "not bounded"}
+        "patient": "not bounded" if account.epsilon_patient is None else account.epsilon_patient}
     if account.unit == "patient" and account.epsilon_patient is not None:
         releases = hospital.ledger.releases()
         spends = [r.spend for r in releases if r.spend]
         summed = {r.trust for r in releases} == {"aggregate"}
-        found |= {"patient": account.epsilon_patient,
-                  "tight": tight_epsilon(spends, privacy.delta)._asdict(),
+        found |= {"tight": tight_epsilon(spends, privacy.delta)._asdict(),
                   "sites": {str(k): epsilon_sites(spends, privacy.delta, k,
                                                   "aggregate" if summed else "hospital")
                             for k in _SITES}}

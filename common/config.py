@@ -171,6 +171,7 @@ class Cohort:
 
     patients: int = 6  # per hospital
     minutes: float = 12.0
+    shift: float = 0.0  # how far they differ from the population of public windows, 0 to 1
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,7 @@ class Settings:
     slots: int = 0  # rows of an identity head; 0: as many as the hospital has patients
     identity_by: str = "slots"  # a head that stays in the hospital, or an embedding without rows
     start: str = ""  # run whose models training starts from, such as one on public records
-    trainable: str = "all"  # layers that training changes: all, norms (and the last), or last
+    trainable: str = "all"  # layers that training changes: all, norms (and the last), last, none
     profile: Profile = field(default_factory=Profile)
     privacy: Privacy = field(default_factory=Privacy)
     diagnosis: Training = field(default_factory=Training)
@@ -213,6 +214,9 @@ class Settings:
         _check("slots", self.slots, self.slots >= 0, ">= 0")
         _one_of("trainable", self.trainable, TRAINABLE)
         _one_of("identity_by", self.identity_by, ("slots", "embedding"))
+        _check("trainable", self.trainable, self.trainable != "none" or
+               bool(self.start and self.identity_by == "embedding"), "none only with start=RUN and "
+               "identity_by=embedding, as a head of slots has nobody's rows before it is trained")
         # A row of a head would be one patient's own: no noise on it could hide him. An embedding
         # is trained by comparing windows, so that no gradient would be one window's own.
         needed = {"patient": "embedding", "window": "slots"}.get(self.privacy.unit)

@@ -44,4 +44,4 @@ ERRORS: Final = {
 ATTACKS: Final = ("retraining", "identification", "recording", "utility", "unseen", "purified",
                   "membership", "membership_references", "inversion")
 ENCODERS: Final = ("classifier", "metric", "fiducial", "raw")  # of identification
-TRAINABLE: Final = ("all", "norms", "last")  # layers that training may change
+TRAINABLE: Final = ("all", "norms", "last", "none")  # layers that training may change

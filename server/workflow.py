@@ -127,7 +127,7 @@ class Workflow:
         """
         rounds = exchanges(self.settings, stage)
         state, done = self._last_checkpoint(stage, start)
-        if done < rounds:
+        if done < rounds and self.settings.trainable != "none":
             strategy = self._strategy(stage, state, done)
             config = ConfigRecord({**self.config, "stage": stage, "offset": done})
             try:

@@ -68,7 +68,8 @@ def prepare_sites(settings: Settings, data: Path, progress: Progress) -> tuple[l
 
 
 def _embedded(settings: Settings, data: Path) -> list[Path]:
-    cohort = CohortSettings(settings.cohort.patients, settings.cohort.minutes, settings.seed)
+    cohort = CohortSettings(settings.cohort.patients, settings.cohort.minutes, settings.seed,
+                            settings.cohort.shift)
     key = hashlib.sha256(repr(cohort).encode()).hexdigest()[:10]
     folder = data / f"embedded-{key}"
     files = sorted(folder.glob("*/hospital.yaml"))

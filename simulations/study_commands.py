@@ -13,13 +13,17 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from simulations.grid_commands import epsilon, levers
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from common.config import Settings
     from simulations.studies.search import Budget
 
-study = typer.Typer(no_args_is_help=True, help="Compare methods on one bench.")
+study = typer.Typer(no_args_is_help=True, help="Compare methods on one bench, or budgets.")
+study.command()(epsilon)
+study.command()(levers)
 
 Overrides = Annotated[list[str] | None, typer.Argument(
     help="Hydra overrides of the pooled run whose networks judge, such as profile=small "

@@ -18,7 +18,8 @@ _COARSE_HZ = 5.0  # wander has nothing above 1 Hz: it is drawn coarsely, then in
 
 
 def add_nuisances(
-    signal: Floats, sampling_rate: float, mains_hz: float, rng: np.random.Generator
+    signal: Floats, sampling_rate: float, mains_hz: float, rng: np.random.Generator,
+    times: float = 1.0,
 ) -> Floats:
     """Gain changes, offset, baseline wander, muscle noise and mains hum on top of a signal.
 
@@ -27,6 +28,7 @@ def add_nuisances(
         sampling_rate: Hz.
         mains_hz: 50 or 60.
         rng: source of randomness; must not depend on the patient's morphology.
+        times: how much larger wander, muscle noise and hum are than usual.
 
     Returns:
         [leads, samples], mV.
@@ -40,9 +42,9 @@ def add_nuisances(
     for lead in range(leads):
         gain = np.exp(0.20 * _levels(rng, coarse))
         offset = 0.25 * _levels(rng, coarse)
-        wander = 0.07 * np.exp(0.5 * _levels(rng, coarse)) * _wander(rng, len(coarse))
-        muscle = 0.012 * np.exp(0.5 * _levels(rng, coarse))
-        mains = 0.008 * np.exp(0.6 * _levels(rng, coarse))
+        wander = times * 0.07 * np.exp(0.5 * _levels(rng, coarse)) * _wander(rng, len(coarse))
+        muscle = times * 0.012 * np.exp(0.5 * _levels(rng, coarse))
+        mains = times * 0.008 * np.exp(0.6 * _levels(rng, coarse))
         noise = rng.standard_normal(samples, dtype=np.float32)
         noisy[lead] = signal[lead] * np.interp(clock, coarse, gain)
         noisy[lead] += np.interp(clock, coarse, offset + wander)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from common.ecg.nuisances import add_nuisances
 from common.ecg.rhythms import Rhythm, draw_timeline
-from common.ecg.waveforms import draw_morphology, render
+from common.ecg.waveforms import draw_morphology, of_another_population, render
 from common.ecg.wfdb_dialects import DIALECTS, Patient, annotate, header, leads_of, tables
 from common.errors import InputError
 
@@ -50,6 +50,8 @@ class CohortSettings:
             again; a patient of incartdb has two or three records of half the length. Windows of
             8 s show every class in every third of a hospital from about 5 min on.
         seed: not negative.
+        shift: how far patients and their noise differ from the usual population, from 0 (not at
+            all, as those of `public_store`) to 1.
 
     Raises:
         InputError: a value is out of its range.
@@ -58,6 +60,7 @@ class CohortSettings:
     patients: int = 8
     minutes: float = 10.0
     seed: int = 0
+    shift: float = 0.0
 
     def __post_init__(self) -> None:
         """Check the ranges."""
@@ -70,6 +73,8 @@ class CohortSettings:
             raise InputError(f"minutes is {self.minutes!r}; allowed is 1 to {_MAX_MINUTES:g}")
         if not _is_integer(self.seed) or self.seed < 0:
             raise InputError(f"seed is {self.seed!r}; allowed is an integer from 0 on")
+        if not isinstance(self.shift, int | float) or not 0 <= self.shift <= 1:
+            raise InputError(f"shift is {self.shift!r}; allowed is 0 to 1")
 
 
 def _is_integer(value: object) -> bool:
@@ -196,11 +201,13 @@ def _write_patient(folder: Path, hospital: str, patient: Patient, settings: Coho
         patient.sex,
         patient.bundle_branch_block,
     )
+    morphology = of_another_population(morphology, settings.shift)
     for order, record in enumerate(patient.records):
         rng = _generator(settings.seed, hospital, patient.number, 4 + order)
         timeline = draw_timeline(rng, 60 * settings.minutes * dialect.length, patient.shares)
         clean = render(morphology, timeline, dialect.sampling_rate, leads, rng)
-        signal = add_nuisances(clean, dialect.sampling_rate, dialect.mains_hz, rng)
+        signal = add_nuisances(clean, dialect.sampling_rate, dialect.mains_hz, rng,
+                               1 + settings.shift)
         digital = _digitize(signal, hospital)
         (folder / f"{record}.dat").write_bytes(_pack(digital, dialect.file_format))
         text = header(hospital, record, patient, digital)

@@ -12,13 +12,13 @@ def choose(network: nn.Module, which: str) -> nn.Module:
 
     Args:
         network: of any stage.
-        which: "all"; "last", the layer that gives the answer; or "norms", the last layer and the
-            scales and shifts of all normalisations.
+        which: "all"; "none"; "last", the layer that gives the answer; or "norms", the last layer
+            and the scales and shifts of all normalisations.
     """
     if which == "all":
         return network
     network.requires_grad_(False)
-    for name in _LAST:
+    for name in _LAST if which != "none" else ():
         if hasattr(network, name):
             getattr(network, name).requires_grad_(True)
     for layer in network.modules():
