@@ -116,11 +116,12 @@ def plan(hospital: Hospital) -> list[tuple[Stage, float, int]]:
             if n or everybody]
 
 
-def noise_multiplier(hospital: Hospital) -> float:
-    """One noise multiplier for the whole run: all stages, all rounds."""
-    settings = hospital.settings
-    steps = tuple((q, count * settings.stage(s).rounds) for s, q, count in plan(hospital))
-    return _calibrated(steps, settings.privacy.epsilon, settings.privacy.delta)
+def noise_multiplier(hospital: Hospital, stage: Stage) -> float:
+    """Of a stage, for which all stages and rounds of the run together meet its epsilon."""
+    settings, privacy = hospital.settings, hospital.settings.privacy
+    steps = tuple((q, count * settings.stage(s).rounds, privacy.split[s])
+                  for s, q, count in plan(hospital))
+    return _calibrated(steps, privacy.epsilon, privacy.delta) / math.sqrt(privacy.split[stage])
 
 
 def _sampling(hospital: Hospital, stage: Stage, windows: int) -> tuple[float, int]:
@@ -137,7 +138,7 @@ def _spend(hospital: Hospital, stage: Stage, windows: int) -> Spend | None:
         return None
     q, steps = _sampling(hospital, stage, windows)
     alone = hospital.settings.privacy.trust == "hospital"
-    return Spend(q, noise_multiplier(hospital), steps if alone else 1)
+    return Spend(q, noise_multiplier(hospital, stage), steps if alone else 1)
 
 
 def _train(hospital: Hospital, stage: Stage, number: int, rows: Indices, network: nn.Module,
@@ -153,8 +154,14 @@ def _train(hospital: Hospital, stage: Stage, number: int, rows: Indices, network
                                      open_draws(local.seed))
         return train_plainly(local)
     if privacy.unit == "patient":
-        return train_per_patient(local, patient, spend, privacy, secret_draws())
-    return train_privately(local, spend, privacy.clip)
+        state = hospital.canaries
+        canaries = state.of(stage, sum(p.numel() for p in network.parameters() if p.requires_grad)
+                            ) if state.count else None
+        loss = train_per_patient(local, patient, spend, privacy, secret_draws(), canaries)
+        if canaries:
+            state.keep(stage, number, canaries)
+        return loss
+    return train_privately(local, spend, privacy)
 
 
 def _summed(hospital: Hospital, stage: Stage, number: int, rows: Indices, network: nn.Module,

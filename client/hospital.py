@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from client.canary_state import CanaryState
 from client.ledger import Ledger
 from client.node import window_settings
 from common.anonymizers.contract import Frozen
@@ -59,6 +60,7 @@ class Hospital:
         torch.set_num_threads(settings.threads)
         self.site, self.store, self.settings, self.run = site, store, settings, run
         self.state, self._public = state / run, public or state / "public"
+        self.canaries = CanaryState(self.state / "canaries", settings.privacy.canaries)
         self.ledger = ledger
         self.device = device_of(settings.device)
         self.allowed = store.labels(settings.labels)

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from common.config import Privacy, Training
 from common.privacy.accounting import Spend
-from common.privacy.noise import poisson_indices
+from common.privacy.canaries import Canaries
+from common.privacy.noise import GAUSSIAN, poisson_indices
 from common.privacy.patient_dp import PatientSum
 from common.training import Fetch, Indices, Loss, Schedule, shifted, shuffled, train
 
@@ -92,7 +93,7 @@ def open_draws(seed: int) -> PatientDraws:
 
 
 def train_per_patient(local: LocalRound, patient: Indices, spend: Spend, privacy: Privacy,
-                      draws: PatientDraws) -> float:
+                      draws: PatientDraws, canaries: Canaries | None = None) -> float:
     """Train on patients, each with one clipped gradient; the mean loss.
 
     With noise (DP-SGD per patient) the draws must be secret, and the loss must not leave.
@@ -103,12 +104,14 @@ def train_per_patient(local: LocalRound, patient: Indices, spend: Spend, privacy
         spend: rate, noise and steps.
         privacy: clip, windows of a patient in a step, and the public number of patients.
         draws: secret or open.
+        canaries: who take part beside the patients, and learn from each noisy sum.
     """
     people = [np.flatnonzero(patient == who) for who in np.unique(patient)]
     expected = spend.q * (privacy.cohort or len(people))
     network, optimizer, fetch = local.network.train(), local.optimizer(), local.batch(
         draws.generator)
-    schedule, total = local.schedule(spend.steps), PatientSum(local.network, privacy.clip)
+    schedule, total = local.schedule(spend.steps), PatientSum(
+        local.network, privacy.clip, GAUSSIAN[privacy.noise])
     seen: list[float] = []
     for step in range(spend.steps):
         for group in optimizer.param_groups:
@@ -118,7 +121,11 @@ def train_per_patient(local: LocalRound, patient: Indices, spend: Spend, privacy
             losses = local.loss(network, fetch(rows))  # (W,)
             total.add(losses)
             seen.append(float(losses.detach().mean()))
-        total.release(spend.sigma, expected)
+        if canaries:
+            canaries.add(total.total, spend.q, privacy.clip)
+        released = total.release(spend.sigma, expected)
+        if canaries:
+            canaries.see(released, spend.sigma, privacy.clip)
         optimizer.step()
     return float(np.mean(seen)) if seen else float("nan")
 
@@ -139,7 +146,7 @@ def noisy_sum(local: LocalRound, patient: Indices, spend: Spend, share: float, p
     """
     people = [np.flatnonzero(patient == who) for who in np.unique(patient)]
     network, fetch = local.network.train(), local.batch(draws.generator)
-    total = PatientSum(network, privacy.clip)
+    total = PatientSum(network, privacy.clip, GAUSSIAN[privacy.noise])
     for i in draws.chosen(len(people), spend.q):
         rows = draws.generator.permutation(people[i])[: privacy.windows]
         total.add(local.loss(network, fetch(rows)))
@@ -147,7 +154,7 @@ def noisy_sum(local: LocalRound, patient: Indices, spend: Spend, share: float, p
     return {name: p.grad for name, p in network.named_parameters() if p.grad is not None}
 
 
-def train_privately(local: LocalRound, spend: Spend, clip: float) -> float:
+def train_privately(local: LocalRound, spend: Spend, privacy: Privacy) -> float:
     """Train with DP-SGD per window on Poisson batches; the mean loss, which must not leave."""
     from common.privacy.window_dp import privatise, skip_forward  # seconds: Opacus
 
@@ -156,8 +163,9 @@ def train_privately(local: LocalRound, spend: Spend, clip: float) -> float:
     # would bound nothing; drawn in secret and alike for all, they add no sensitivity.
     torch.seed()
     secret = np.random.default_rng()  # from the operating system
-    module, optimizer = privatise(local.network, local.optimizer(), sigma=spend.sigma, clip=clip,
-                                  expected_batch=spend.q * local.n)
+    module, optimizer = privatise(
+        local.network, local.optimizer(), sigma=spend.sigma, clip=privacy.clip,
+        expected_batch=spend.q * local.n, gaussian=GAUSSIAN[privacy.noise])
     return train(module, optimizer, _poisson(local.n, spend), local.batch(secret), local.loss,
                  local.schedule(spend.steps), skip_forward)
 

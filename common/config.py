@@ -81,6 +81,10 @@ class Privacy:
     trust: str = "hospital"  # each update is private on its own; aggregate: only their sum is
     missing: int = 0  # of trust aggregate: hospitals that may fail, for which the others make up
     public: int = 16  # synthetic people whom the identity network tells patients from
+    canaries: int = 0  # made-up patients of each hospital who prove a lower bound on epsilon
+    # How much more a step of a stage may spend than others: sigma there falls by the root of it.
+    split: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 1.0))
+    noise: str = "secure"  # ChaCha20 of the operating system's keys; fast: torch's, to simulate
 
     def __post_init__(self) -> None:
         _one_of("privacy.unit", self.unit, ("none", "window", "patient"))
@@ -92,6 +96,15 @@ class Privacy:
                f"hospital where privacy.unit is {self.unit!r}")
         _check("privacy.missing", self.missing, self.missing >= 0, ">= 0")
         _check("privacy.public", self.public, 2 <= self.public <= 9000, "2 to 9000")
+        _check("privacy.canaries", self.canaries, self.canaries == 0 or
+               (5 <= self.canaries <= 100_000 and self.unit == "patient"
+                and self.trust == "hospital"),
+               "0, or 5 to 100000 where privacy.unit is 'patient' and trust 'hospital', as a "
+               "hospital sees no sum over hospitals")
+        _check("privacy.split", self.split, set(self.split) == set(STAGES)
+               and all(isinstance(w, int | float) and 0 < w < 1e6 for w in self.split.values()),
+               f"a number above 0 for each of {', '.join(STAGES)}")
+        _one_of("privacy.noise", self.noise, ("secure", "fast"))
         _check("privacy.epsilon", self.epsilon, 0 < self.epsilon <= 1000, "(0, 1000]")
         _check("privacy.delta", self.delta, 0 < self.delta < 1e-2, "(0, 0.01)")
         _check("privacy.clip", self.clip, self.clip > 0, "> 0")
@@ -222,6 +235,8 @@ class Settings:
         needed = {"patient": "embedding", "window": "slots"}.get(self.privacy.unit)
         _check("identity_by", self.identity_by, needed in (None, self.identity_by),
                f"{needed} where privacy.unit is {self.privacy.unit!r}")
+        _check("privacy.noise", self.privacy.noise, self.privacy.noise == "secure"
+               or self.engine != "grpc", "secure in a deployment")
         scenario_of(self.training, self.privacy.unit, self.engine, self.privacy.trust)
         # A set balanced by class changes in many places when one window comes or goes.
         _check("rean.windows", self.rean.windows, not self.rean.windows
@@ -260,7 +275,8 @@ def settings_from(tree: dict[str, Any]) -> Settings:
 
 
 _TYPES: dict[str, tuple[type[Any], ...]] = {
-    "int": (int,), "float": (int, float), "str": (str,), "bool": (bool,), "list[str]": (list,)}
+    "int": (int,), "float": (int, float), "str": (str,), "bool": (bool,), "list[str]": (list,),
+    "dict[str, float]": (dict,)}
 
 
 def _make(kind: type[Any], values: Any, where: str) -> Any:

@@ -99,11 +99,17 @@ def audit_embeddings(case: Case) -> dict[str, Any]:
 
 def _not_in_the_account(settings: Settings) -> list[str]:
     """What a run's epsilon says nothing of."""
-    if not settings.start or settings.privacy.unit == "none":
+    if settings.privacy.unit == "none":
         return []
-    return [f"training started from the models of {settings.start}: what these tell of patients is "
-            "not in this run's epsilon, which holds alone only if no patient of this run was in "
-            "that one"]
+    said = []
+    if settings.privacy.noise != "secure":
+        said.append("noise came from torch's generator (privacy.noise=fast), whose state can be "
+                    "told from what it gave: epsilon is a simulation's, and protects nobody")
+    if settings.start:
+        said.append(f"training started from the models of {settings.start}: what these tell of "
+                    "patients is not in this run's epsilon, which holds alone only if no patient "
+                    "of this run was in that one")
+    return said
 
 
 def _warnings(clean: dict[str, Any]) -> list[str]:

@@ -209,6 +209,7 @@ def clock(console: Console) -> Callable[[str], None]:
     started = time.monotonic()
 
     def tell(what: str) -> None:
-        console.print(f"{time.monotonic() - started:7.1f} s  {what}", highlight=False)
+        console.print(f"{time.monotonic() - started:7.1f} s  {what}", highlight=False, markup=False,
+                      soft_wrap=True)
 
     return tell

@@ -82,11 +82,15 @@ def merge(spends: Sequence[Spend]) -> list[tuple[float, float, int]]:
     return [(sigma, q, count) for (sigma, q), count in sorted(steps.items())]
 
 
-def calibrate(plan: Sequence[tuple[float, int]], epsilon: float, delta: float) -> float:
+Plan = Sequence[tuple[float, int, float]]
+
+
+def calibrate(plan: Plan, epsilon: float, delta: float) -> float:
     """Find the one sigma for a whole plan of steps that just meets a total epsilon.
 
     Args:
-        plan: pairs of sampling rate and number of steps, over all stages and rounds to come.
+        plan: sampling rate, number of steps and share, over all stages and rounds to come. A step
+            of share w has sigma / sqrt(w): in the limit of small steps it spends w times as much.
         epsilon: target for the whole plan, finite and above 0.
         delta: failure probability of the guarantee, between 0 and 1 exclusive.
 
@@ -100,10 +104,12 @@ def calibrate(plan: Sequence[tuple[float, int]], epsilon: float, delta: float) -
     """
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise InputError(f"epsilon is {epsilon}; it must be finite and above 0")
-    for rate, count in plan:
+    for rate, count, share in plan:
         _check_rate(rate)
         _check_steps(count)
-    if not any(rate > 0 and count > 0 for rate, count in plan):
+        if not (math.isfinite(share) and share > 0):
+            raise InputError(f"share is {share}; it must be finite and above 0")
+    if not any(rate > 0 and count > 0 for rate, count, _ in plan):
         raise InputError(f"plan is {list(plan)}; it must hold at least one step with q above 0")
     low, high = _bracket(plan, epsilon, delta)
     low, high = _bisect(plan, epsilon, delta, low, high, coarse=True)
@@ -114,7 +120,7 @@ def calibrate(plan: Sequence[tuple[float, int]], epsilon: float, delta: float) -
     return _bisect(plan, epsilon, delta, low, high, coarse=False)[1]
 
 
-def _bisect(plan: Sequence[tuple[float, int]], target: float, delta: float, low: float,
+def _bisect(plan: Plan, target: float, delta: float, low: float,
             high: float, coarse: bool) -> tuple[float, float]:
     """Return a narrower (low, high) of which high still meets the target."""
     while high > low * (1.0 + _TOLERANCE):
@@ -126,7 +132,7 @@ def _bisect(plan: Sequence[tuple[float, int]], target: float, delta: float, low:
     return low, high
 
 
-def _bracket(plan: Sequence[tuple[float, int]], target: float, delta: float) -> tuple[float, float]:
+def _bracket(plan: Plan, target: float, delta: float) -> tuple[float, float]:
     """Return sigmas (low, high): high meets the target, low does not or is the least allowed.
 
     Raises:
@@ -146,11 +152,10 @@ def _bracket(plan: Sequence[tuple[float, int]], target: float, delta: float) -> 
     return (low, high) if low >= SIGMA_LOW else (high, high)
 
 
-def _plan_epsilon(
-    plan: Sequence[tuple[float, int]], sigma: float, delta: float, coarse: bool = False
-) -> float:
-    """Return the total epsilon of a plan of (rate, steps) at one sigma."""
-    return _compose([(sigma, rate, count) for rate, count in plan if rate and count], delta, coarse)
+def _plan_epsilon(plan: Plan, sigma: float, delta: float, coarse: bool = False) -> float:
+    """Return the total epsilon of a plan at one sigma for steps of share 1."""
+    return _compose([(sigma / math.sqrt(share), rate, count) for rate, count, share in plan
+                     if rate and count], delta, coarse)
 
 
 def _compose(history: list[tuple[float, float, int]], delta: float, coarse: bool = False) -> float:

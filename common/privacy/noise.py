@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -49,6 +49,21 @@ def standard_gaussian(shape: Sequence[int], device: torch.device | str) -> torch
         stop = min(start + _CHUNK, total)
         out[start:stop] = _gaussian_chunk(stop - start)
     return torch.from_numpy(out).reshape(tuple(shape)).to(device)
+
+
+def fast_gaussian(shape: Sequence[int], device: torch.device | str) -> torch.Tensor:
+    """Draw N(0, 1) values from torch's own generator, newly seeded by the operating system.
+
+    Some twenty times faster, and no protection: its state can be told from its outputs, and their
+    gaps from the floating-point numbers. For simulations that say so.
+    """
+    generator = torch.Generator(device)
+    generator.seed()
+    return torch.randn(tuple(shape), generator=generator, device=device)
+
+
+Gaussian = Callable[[Sequence[int], torch.device | str], torch.Tensor]
+GAUSSIAN: dict[str, Gaussian] = {"secure": standard_gaussian, "fast": fast_gaussian}
 
 
 def poisson_indices(n: int, q: float) -> NDArray[np.int64]:

@@ -17,9 +17,10 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import get_total_norm
 
 from common.errors import InputError
-from common.privacy.noise import standard_gaussian
+from common.privacy.noise import Gaussian, standard_gaussian
 
 Batch = dict[str, Tensor]  # of one patient, windows first
 PatientLoss = Callable[[nn.Module, Batch], Tensor]  # loss of each window, (W,)
@@ -31,13 +32,15 @@ class PatientSum:
     Args:
         network: whose trainable parameters are summed over.
         clip: largest L2 norm of one patient's gradient, C, above 0.
+        gaussian: where noise comes from.
 
     Raises:
         InputError: clip is out of range, nothing is trainable, or a layer keeps batch statistics,
             which would leave the hospital without noise.
     """
 
-    def __init__(self, network: nn.Module, clip: float) -> None:
+    def __init__(self, network: nn.Module, clip: float,
+                 gaussian: Gaussian = standard_gaussian) -> None:
         if not (math.isfinite(clip) and clip > 0):
             raise InputError(f"clip is {clip}; it must be finite and above 0")
         for name, layer in network.named_modules():
@@ -48,8 +51,16 @@ class PatientSum:
         if not self.parameters:
             raise InputError(f"{type(network).__name__} has 0 trainable parameters; at least 1 "
                              "is needed")
-        self.clip = clip
-        self.total = [torch.zeros_like(p) for p in self.parameters]
+        self.clip, self.gaussian = clip, gaussian
+        self._begin()
+
+    def _begin(self) -> None:
+        """A sum of nobody: one vector, of which each parameter's part is a view."""
+        sizes = [p.numel() for p in self.parameters]
+        self.total = torch.zeros(sum(sizes), dtype=self.parameters[0].dtype,
+                                 device=self.parameters[0].device)  # (d,)
+        self._parts = [part.view_as(p) for part, p in zip(torch.split(self.total, sizes),
+                                                          self.parameters, strict=True)]
 
     def add(self, losses: Tensor) -> None:
         """Add one patient: the gradient of the mean of his windows' losses (W,), clipped.
@@ -57,29 +68,32 @@ class PatientSum:
         A gradient that is not finite adds nothing: it has no norm that could be bounded.
         """
         gradients = torch.autograd.grad(losses.mean(), self.parameters, allow_unused=True)
-        found = [g for g in gradients if g is not None]
-        norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in found])) \
-            if found else torch.tensor(0.0)
-        if not bool(torch.isfinite(norm)):
+        norm = float(get_total_norm([g for g in gradients if g is not None]))
+        if not math.isfinite(norm):
             return
-        scale = (self.clip / (norm + 1e-6)).clamp(max=1.0)
-        for total, gradient in zip(self.total, gradients, strict=True):
+        scale = min(1.0, self.clip / (norm + 1e-6))
+        for part, gradient in zip(self._parts, gradients, strict=True):
             if gradient is not None:
-                total.add_(gradient * scale)
+                part.add_(gradient, alpha=scale)
 
-    def release(self, sigma: float, expected: float) -> None:
+    def release(self, sigma: float, expected: float) -> Tensor:
         """Set each parameter's gradient to (sum + noise) / expected, and begin a new sum.
 
         Args:
             sigma: noise standard deviation over `clip`, at least 0; 0 adds no noise.
             expected: the public q * N in patients, above 0.
+
+        Returns:
+            The sum with its noise, (d,).
         """
-        for parameter, total in zip(self.parameters, self.total, strict=True):
-            if sigma > 0:
-                total.add_(standard_gaussian(total.shape, total.device).to(total.dtype),
-                           alpha=sigma * self.clip)
-            parameter.grad = total / expected
-        self.total = [torch.zeros_like(p) for p in self.parameters]
+        if sigma > 0:
+            self.total.add_(self.gaussian(self.total.shape, self.total.device).to(
+                self.total.dtype), alpha=sigma * self.clip)
+        for parameter, part in zip(self.parameters, self._parts, strict=True):
+            parameter.grad = part / expected
+        released = self.total
+        self._begin()
+        return released
 
 
 def largest_move(network: nn.Module, patients: Sequence[Batch], loss: PatientLoss,
@@ -108,7 +122,7 @@ def largest_move(network: nn.Module, patients: Sequence[Batch], loss: PatientLos
                 if i != left_out:
                     torch.manual_seed(i)
                     found.add(loss(network, batch))
-        return torch.cat([part.flatten() for part in found.total])
+        return found.total
 
     whole = total(-1)
     moves = [float(torch.linalg.vector_norm(whole - total(i))) for i in range(len(patients))]

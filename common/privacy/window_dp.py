@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from common.errors import InputError
-from common.privacy.noise import standard_gaussian
+from common.privacy.noise import Gaussian, standard_gaussian
 
 # Opacus hooks the first layer, whose input needs no gradient; torch warns of that at every step.
 warnings.filterwarnings("ignore", message="Full backward hook is firing")
@@ -33,6 +33,8 @@ class PrivateStep(DPOptimizer):  # type: ignore[misc]  # opacus ships no types
     Its own secure mode needs torchcsprng, which can no longer be installed.
     """
 
+    gaussian: Gaussian = staticmethod(standard_gaussian)
+
     def add_noise(self) -> None:
         """Set each gradient to its clipped sum plus N(0, (sigma * clip)^2) per coordinate."""
         scale = float(self.noise_multiplier) * float(self.max_grad_norm)
@@ -40,14 +42,15 @@ class PrivateStep(DPOptimizer):  # type: ignore[misc]  # opacus ships no types
             _check_processed_flag(parameter.summed_grad)
             total: Tensor = parameter.summed_grad
             if scale > 0:
-                noise = standard_gaussian(total.shape, total.device)
+                noise = self.gaussian(total.shape, total.device)
                 total = total + (noise * scale).to(total.dtype)
             parameter.grad = total.clone().view_as(parameter)
             _mark_as_processed(parameter.summed_grad)
 
 
 def privatise(
-    module: nn.Module, optimizer: Optimizer, *, sigma: float, clip: float, expected_batch: float
+    module: nn.Module, optimizer: Optimizer, *, sigma: float, clip: float, expected_batch: float,
+    gaussian: Gaussian = standard_gaussian
 ) -> tuple[GradSampleModule, PrivateStep]:
     """Wrap a model and its optimizer for window-level DP-SGD (Abadi et al. 2016, hooks mode).
 
@@ -60,6 +63,7 @@ def privatise(
         sigma: noise standard deviation over `clip` (no unit), at least 0; 0 adds no noise.
         clip: largest L2 norm of one window's gradient, above 0.
         expected_batch: the public q * n in windows, above 0 and not necessarily whole.
+        gaussian: where noise comes from.
 
     Returns:
         The hooked module and the private optimizer, to use instead of the arguments.
@@ -81,6 +85,7 @@ def privatise(
     step = PrivateStep(  # its loss_reduction is "mean" by default: over the expected batch
         optimizer, noise_multiplier=sigma, max_grad_norm=clip, expected_batch_size=expected_batch
     )
+    step.gaussian = gaussian
     return private, step
 
 

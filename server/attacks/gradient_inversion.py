@@ -7,6 +7,7 @@ perceptron of which it is known that it can be inverted, to show that the attack
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,19 +98,20 @@ def gradient_inversion(case: Case) -> dict[str, Any]:
 def noise_multiplier(bundles: Bundles, settings: Settings) -> float:
     """Of a window-private run of these settings, in the hospital that has the most windows.
 
-    Computed as the hospital does it: one for all stages and rounds.
+    Computed as the hospital does it, for the diagnosis network, over all stages and rounds.
     """
     largest = int(np.argmax(np.bincount(bundles.hospital)))
     rows = (bundles.hospital == largest) & (bundles.part == 0) & ~bundles.reserved
     informative = {"diagnosis": bundles.allowed != (1 << len(ARRHYTHMIA_CLASSES)) - 1,
                    "sex": bundles.sex >= 0, "age": bundles.age >= 0}
-    plan = []
+    plan, split = [], settings.privacy.split
     for stage in STAGES:
         n, training = int(np.sum(rows & informative.get(stage, True))), settings.stage(stage)
         if n:
             q, steps = sampling(n, training)
-            plan.append((q, steps * training.rounds))
-    return calibrate(plan, settings.privacy.epsilon, settings.privacy.delta)
+            plan.append((q, steps * training.rounds, split[stage]))
+    return calibrate(plan, settings.privacy.epsilon, settings.privacy.delta) / math.sqrt(
+        split["diagnosis"])
 
 
 def drawn(case: Case, rows: Ints, size: int, count: int) -> Updates:

@@ -38,12 +38,12 @@ def study(folder: Path, words: Sequence[str], data: Path, workers: int,
     given = {word.split("=", 1)[0] for word in words}
     jobs = sweep([*(f"{key}={value}" for key, value in DEFAULTS.items() if key not in given),
                   *words])
-    cells, refused = plan(folder, jobs)
+    varying = varies(jobs)
+    cells, refused = plan(folder, {_named(words, varying): words for words in jobs})
     for line in refused:
         progress(f"refused: {line}")
     prepare_once([cell.settings for cell in cells], data, progress)
     failed = run_cells(cells, data, workers, progress)
-    varying = varies(jobs)
     rows = [row_of(cell, varying) for cell in cells]
     results = {"rows": rows, "refused": refused, "failed": len(failed),
                "command": f"fedrean study epsilon {' '.join(words)}".strip()}
@@ -72,6 +72,11 @@ def varies(jobs: Sequence[Sequence[str]]) -> list[str]:
             key, _, value = word.partition("=")
             values.setdefault(key, set()).add(value)
     return [key for key, found in values.items() if len(found) > 1 or key == "privacy.epsilon"]
+
+
+def _named(words: Sequence[str], varying: Sequence[str]) -> str:
+    """What sets a cell apart."""
+    return ",".join(word for word in words if word.split("=", 1)[0] in varying)
 
 
 def row_of(cell: Cell, varying: Sequence[str]) -> dict[str, Any]:

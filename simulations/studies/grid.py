@@ -6,6 +6,7 @@ an interrupted one goes on where it was.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -14,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,11 +41,13 @@ class Cell:
     """One run of the grid.
 
     Args:
+        name: what sets it apart.
         words: its overrides.
         settings: what they compose to.
         folder: of the run.
     """
 
+    name: str
     words: tuple[str, ...]
     settings: Settings
     folder: Path
@@ -90,22 +93,26 @@ def without_noise(words: Sequence[str]) -> list[str]:
     return ["privacy=none", *(["identity_by=embedding"] if patient else []), *kept]
 
 
-def plan(folder: Path, jobs: Sequence[Sequence[str]]) -> tuple[list[Cell], list[str]]:
+def plan(folder: Path, jobs: Mapping[str, Sequence[str]]) -> tuple[list[Cell], list[str]]:
     """Cells of the grid, each different one once, and a line for each that makes no sense.
 
+    Args:
+        folder: of the study.
+        jobs: overrides of each cell, by its name.
+
     Raises:
-        InputError: none makes sense.
+        InputError: none makes sense, or a folder holds another run.
     """
     cells: dict[str, Cell] = {}
     refused = []
-    for words in jobs:
+    for name, words in jobs.items():
         try:
             settings = compose_settings(without_noise(words))
         except InputError as error:
-            refused.append(f"{' '.join(words)}: {error}")
+            refused.append(f"{name}: {error}")
             continue
         key = json.dumps(settings.as_dict())
-        cells.setdefault(key, Cell(tuple(words), settings, folder / "cells" / name_of(words)))
+        cells.setdefault(key, Cell(name, tuple(words), settings, folder / "cells" / slug(name)))
     if not cells:
         raise InputError("; ".join(refused) or "the grid has 0 cells; at least 1 is needed")
     for cell in cells.values():
@@ -115,9 +122,11 @@ def plan(folder: Path, jobs: Sequence[Sequence[str]]) -> tuple[list[Cell], list[
     return list(cells.values()), refused
 
 
-def name_of(words: Sequence[str]) -> str:
-    """A folder's name for overrides."""
-    return re.sub(r"[^A-Za-z0-9=._,+-]+", "_", ",".join(words))[-150:] or "defaults"
+def slug(name: str) -> str:
+    """A folder for a name: readable, and no two names share one."""
+    plain = re.sub(r"[^A-Za-z0-9=._,+-]+", "_", name)
+    return plain if plain == name and len(name) <= 80 else \
+        f"{plain[:80]}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
 def run_cells(cells: Sequence[Cell], data: Path, workers: int, progress: Progress) -> list[Cell]:
@@ -141,14 +150,14 @@ def run_cells(cells: Sequence[Cell], data: Path, workers: int, progress: Progres
         while waiting or running:
             while waiting and len(running) < workers:
                 cell = waiting.pop(0)
-                progress(f"cell {' '.join(cell.words)}")
+                progress(f"cell {cell.name}")
                 running[_start(cell, data)] = cell
             time.sleep(0.2)
             for process in [one for one in running if one.poll() is not None]:
                 cell = running.pop(process)
                 if not cell.finished:
                     failed.append(cell)
-                    progress(f"failed: {' '.join(cell.words)}\n{cell.log()}")
+                    progress(f"failed: {cell.name}\n{cell.log()}")
                 done = total - len(waiting) - len(running)
                 left = math.ceil((time.monotonic() - started) / done * (total - done) / 60)
                 progress(f"{done} of {total} cells ended, about {left} min left")

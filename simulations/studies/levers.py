@@ -73,7 +73,7 @@ def public_run(folder: Path, words: Sequence[str], patients: int, data: Path,
     job = [*kept, "privacy=none", "training=pooled", "identity_by=embedding", "hospitals=[]",
            f"cohort.patients={max(2, patients // 4)}", "cohort.shift=0", f"seed={seed + _SEED}",
            "audit.attacks=[]"]
-    cells, _ = plan(folder / "public", [job])
+    cells, _ = plan(folder, {"public": job})
     prepare_once([cells[0].settings], data, progress)
     if run_cells(cells, data, 1, progress):
         raise RuntimeError(f"the public run failed: {cells[0].log()}")
@@ -93,16 +93,14 @@ def study(folder: Path, words: Sequence[str], public: str, data: Path, workers: 
         progress: told what is done next.
     """
     named = variants(public, compose_settings(["privacy=patient", *words]))
-    jobs = [[*first, *words, *last] for first, last in named.values()]
+    jobs = {name: [*first, *words, *last] for name, (first, last) in named.items()}
     cells, refused = plan(folder, jobs)
     for line in refused:
         progress(f"refused: {line}")
     prepare_once([cell.settings for cell in cells], data, progress)
     failed = run_cells(cells, data, workers, progress)
-    by_words = {cell.words: cell for cell in cells}
-    found = {name: by_words[tuple(job)] for name, job in zip(named, jobs, strict=True)
-             if tuple(job) in by_words}
-    rows = [_row(name, cell, found.get(PUBLIC)) for name, cell in found.items()]
+    public_cell = next((cell for cell in cells if cell.name == PUBLIC), None)
+    rows = [_row(cell, public_cell) for cell in cells]
     results = {"rows": rows, "refused": refused, "failed": len(failed),
                "command": f"fedrean study levers {' '.join(words)}"}
     write_json(folder / "results.json", results)
@@ -110,9 +108,9 @@ def study(folder: Path, words: Sequence[str], public: str, data: Path, workers: 
     return results
 
 
-def _row(name: str, cell: Cell, public: Cell | None) -> dict[str, Any]:
+def _row(cell: Cell, public: Cell | None) -> dict[str, Any]:
     """Figures of a variant, and what it gained over the public weights on clean windows."""
-    row: dict[str, Any] = {"varies": {"variant": name}, "words": list(cell.words)}
+    row: dict[str, Any] = {"varies": {"variant": cell.name}, "words": list(cell.words)}
     if not cell.finished:
         return {**row, "problem": cell.log().splitlines()[-1] if cell.log() else "no output"}
     metrics = cell.metrics()

@@ -15,6 +15,8 @@ from client.local_round import (
 )
 from common.config import Privacy, Training
 from common.privacy.accounting import Spend
+from common.privacy.canaries import Canaries
+from common.privacy.noise import GAUSSIAN
 
 
 def seen(way, shift=True):
@@ -34,7 +36,7 @@ def seen(way, shift=True):
 
 
 def privately(local):
-    train_privately(local, Spend(1.0, 1.0, 1), 1.0)
+    train_privately(local, Spend(1.0, 1.0, 1), Privacy(unit="window"))
 
 
 def test_shifts_are_by_seed_without_privacy():
@@ -98,6 +100,40 @@ def test_a_patient_gives_a_step_at_most_so_many_windows():
     assert sizes == [1, 3, 3] * 2
     noisy_sum(local, patient, spend, 0.0, privacy, secret_draws())
     assert sizes[6:] == [1, 3, 3]
+
+
+@pytest.mark.parametrize("way", ["patient", "window", "sum"])
+def test_noise_comes_from_where_the_settings_say(way, monkeypatch):
+    asked = []
+    for name in ("secure", "fast"):
+        monkeypatch.setitem(GAUSSIAN, name, lambda shape, device, name=name: (
+            asked.append(name), torch.zeros(tuple(shape)))[1])
+    x, spend, patient = torch.rand(4, 1, 4), Spend(1.0, 1.0, 1), np.arange(4)
+    for noise in ("fast", "secure"):
+        network = nn.Sequential(nn.Flatten(), nn.Linear(4, 1))
+        local = LocalRound(network, lambda i: {"x": x[i]},
+                           lambda net, b: net(b["x"]).square().mean(1), 4, Training(), 1, 0, False)
+        privacy = Privacy(unit="patient", noise=noise)
+        if way == "patient":
+            train_per_patient(local, patient, spend, privacy, secret_draws())
+        elif way == "window":
+            train_privately(local, spend, privacy)
+        else:
+            noisy_sum(local, patient, spend, 1.0, privacy, secret_draws())
+    assert list(dict.fromkeys(asked)) == ["fast", "secure"]
+
+
+def test_canaries_see_what_left(monkeypatch):
+    """Without patients the sum is the canaries' own: those that are there, and nobody else."""
+    x = torch.zeros(0, 4)
+    local = LocalRound(nn.Linear(4, 2), lambda i: {"x": x[i]}, lambda net, b: b["x"], 0,
+                       Training(), 1, 0, False)
+    included = np.array([True, False, True, False])
+    canaries = Canaries(included, np.array([1.0, 1.0, -1.0, -1.0]), np.array([3, 0, 9, 5]),
+                        np.zeros(4))
+    train_per_patient(local, np.zeros(0, np.int64), Spend(1.0, 1e-3, 6),
+                      Privacy(unit="patient", clip=0.5), secret_draws(), canaries)
+    np.testing.assert_allclose(canaries.score * 1e-3**2, 6 * included, atol=0.05)
 
 
 def test_secret_draws_are_no_seeds():

@@ -206,7 +206,7 @@ def test_no_noise_helps_what_is_spent(paths, call) -> None:
 
 def test_an_empty_history_agrees_with_calibrate() -> None:
     found = Plan("patient", [], 0.1, DELTA, 3.0).sigma(200)
-    assert found == pytest.approx(calibrate([(0.1, 200)], 3.0, DELTA), rel=3e-3)
+    assert found == pytest.approx(calibrate([(0.1, 200, 1.0)], 3.0, DELTA), rel=3e-3)
 
 
 def release(unit: str, steps: int) -> Release:

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from common.errors import InputError
-from common.privacy.accounting import Spend, calibrate, epsilon
+from common.privacy.accounting import Plan, Spend, calibrate, epsilon
 
 DELTA = 1e-5
 
@@ -60,27 +60,30 @@ def test_edges() -> None:
 
 
 @pytest.mark.parametrize(
-    ("plan", "target"), [([(0.1, 100)], 1.0), ([(0.1, 100), (0.3, 50), (1.0, 3)], 8.0)]
+    ("plan", "target"), [([(0.1, 100, 1.0)], 1.0),
+                         ([(0.1, 100, 1.0), (0.3, 50, 4.0), (1.0, 3, 0.5)], 8.0)]
 )
-def test_calibrate_meets_the_target_tightly(plan: list[tuple[float, int]], target: float) -> None:
+def test_calibrate_meets_the_target_tightly(plan: Plan, target: float) -> None:
     sigma = calibrate(plan, target, DELTA)
-    assert epsilon([Spend(q, sigma, n) for q, n in plan], DELTA) <= target
-    assert epsilon([Spend(q, sigma / 1.0011, n) for q, n in plan], DELTA) > target
+    for times, within in ((1.0, True), (1 / 1.0011, False)):
+        spends = [Spend(q, times * sigma / math.sqrt(share), n) for q, n, share in plan]
+        assert (epsilon(spends, DELTA) <= target) == within
 
 
 @pytest.mark.parametrize(
     ("plan", "target", "delta"),
     [
-        ([(0.1, 100)], 0.05, DELTA),  # below the floor of the Renyi orders
+        ([(0.1, 100, 1.0)], 0.05, DELTA),  # below the floor of the Renyi orders
         ([], 1.0, DELTA),
-        ([(0.1, 0)], 1.0, DELTA),
-        ([(1.1, 5)], 1.0, DELTA),
-        ([(0.1, 5)], 0.0, DELTA),
-        ([(0.1, 5)], math.nan, DELTA),
-        ([(0.1, 5)], 1.0, 0.0),
+        ([(0.1, 0, 1.0)], 1.0, DELTA),
+        ([(1.1, 5, 1.0)], 1.0, DELTA),
+        ([(0.1, 5, 0.0)], 1.0, DELTA),
+        ([(0.1, 5, 1.0)], 0.0, DELTA),
+        ([(0.1, 5, 1.0)], math.nan, DELTA),
+        ([(0.1, 5, 1.0)], 1.0, 0.0),
     ],
 )
-def test_calibrate_refuses(plan: list[tuple[float, int]], target: float, delta: float) -> None:
+def test_calibrate_refuses(plan: Plan, target: float, delta: float) -> None:
     with pytest.raises(InputError):
         calibrate(plan, target, delta)
 

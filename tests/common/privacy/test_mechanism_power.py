@@ -14,7 +14,7 @@ from common.privacy.lower_bound import epsilon_from_tails
 from common.privacy.patient_dp import PatientSum
 
 CLIP, DELTA, DRAWS, CONFIDENCE = 0.7, 1e-2, 20_000, 0.999
-SIGMA = calibrate([(1.0, 1)], 1.0, DELTA)
+SIGMA = calibrate([(1.0, 1, 1.0)], 1.0, DELTA)
 
 
 def steps(weights: int, clip: float, sigma: float, gradient: float | None) -> torch.Tensor:
