@@ -96,15 +96,19 @@ def without_noise(words: Sequence[str]) -> list[str]:
 def plan(folder: Path, jobs: Mapping[str, Sequence[str]]) -> tuple[list[Cell], list[str]]:
     """Cells of the grid, each different one once, and a line for each that makes no sense.
 
+    A run of the same settings that the study made before is taken, whatever it was called then.
+
     Args:
         folder: of the study.
         jobs: overrides of each cell, by its name.
 
     Raises:
-        InputError: none makes sense, or a folder holds another run.
+        InputError: none makes sense.
     """
     cells: dict[str, Cell] = {}
     refused = []
+    made = {json.dumps(open_run(file.parent).as_dict()): file.parent
+            for file in sorted((folder / "cells").glob("*/config.yaml"))}
     for name, words in jobs.items():
         try:
             settings = compose_settings(without_noise(words))
@@ -112,13 +116,12 @@ def plan(folder: Path, jobs: Mapping[str, Sequence[str]]) -> tuple[list[Cell], l
             refused.append(f"{name}: {error}")
             continue
         key = json.dumps(settings.as_dict())
-        cells.setdefault(key, Cell(name, tuple(words), settings, folder / "cells" / slug(name)))
+        own = folder / "cells" / slug(name)
+        if own in made.values():  # of other settings
+            own = own.with_name(f"{own.name}-{hashlib.sha256(key.encode()).hexdigest()[:6]}")
+        cells.setdefault(key, Cell(name, tuple(words), settings, made.get(key, own)))
     if not cells:
         raise InputError("; ".join(refused) or "the grid has 0 cells; at least 1 is needed")
-    for cell in cells.values():
-        if (cell.folder / "config.yaml").exists() and open_run(cell.folder) != cell.settings:
-            raise InputError(f"{cell.folder} holds a run of other settings; allowed are its own, "
-                             "or another --run-dir")
     return list(cells.values()), refused
 
 
