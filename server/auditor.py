@@ -34,6 +34,7 @@ from server.attacks import (
 )
 from server.attacks.case import Case, classified
 from server.bundles import Bundles
+from server.canary_bound import lower_bound, refuted
 from server.learned import not_learned, unlike
 
 # Of `common.protocol.ATTACKS`; each answers with one tree, kept as <name>.json.
@@ -61,6 +62,8 @@ def audit(case: Case) -> dict[str, Any]:
     clean = _row(case, "clean")
     made = {name: attacked(case, name) for name in settings.audit.attacks}
     retrained = classified(bundles, case.retrained, bundles.released)
+    accounts = {info["site"]: info["privacy"] for info in bundles.info if "privacy" in info}
+    proved = lower_bound(accounts)
     return {
         "schema_version": SCHEMA_VERSION,
         "clean": clean,
@@ -69,10 +72,11 @@ def audit(case: Case) -> dict[str, Any]:
             "retrained": {"100": {"resnet1d": retrained}},
             **_cost(bundles, settings)}},
         **made,
-        "privacy": {info["site"]: info["privacy"] for info in bundles.info if "privacy" in info},
+        "privacy": accounts,
+        **({"lower_bound": proved} if proved else {}),
         "data": {info["site"]: info["data"] for info in bundles.info},
         "warnings": [*_warnings(clean), *unlike(made.get("identification", {})),
-                     *_not_in_the_account(settings)],
+                     *refuted(accounts, proved), *_not_in_the_account(settings)],
         "guarantee": scenario_of(
             settings.training, settings.privacy.unit, settings.engine,
             settings.privacy.trust).guarantee,

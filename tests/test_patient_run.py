@@ -26,7 +26,8 @@ def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run") / "a"
     data = folder.parent / "data"
     create_run(folder, compose_settings([
-        *STUDY, "privacy=patient", "privacy.epsilon=3", "privacy.q=0.5", "privacy.public=2"]))
+        *STUDY, "privacy=patient", "privacy.epsilon=3", "privacy.q=0.5", "privacy.public=2",
+        "privacy.canaries=20", "privacy.split.anonymizer=4"]))
     run(folder, open_run(folder), data, lambda stage, number, rounds: None)
     return folder, json.loads((folder / "metrics.json").read_text())
 
@@ -40,9 +41,11 @@ def test_the_account_is_the_patients_and_within_the_target(finished):
         assert 2.9 < found.epsilon_patient <= 3.0
         releases = Ledger(folder / "ledgers" / f"{site}.sqlite").releases()
         sigma = releases[0].sigma
-        # Two steps of q = .5 for each of five stages, one round each.
-        assert [(r.q, r.sigma, r.steps) for r in releases] == [(0.5, sigma, 2)] * 5
-        assert found.epsilon_patient == pytest.approx(epsilon([Spend(0.5, sigma, 10)], DELTA))
+        # Two steps of q = .5 for each of five stages, one round each; half the noise in the last.
+        assert [(r.q, r.sigma, r.steps) for r in releases] == [
+            *[(0.5, sigma, 2)] * 4, (0.5, pytest.approx(sigma / 2), 2)]
+        assert found.epsilon_patient == pytest.approx(epsilon(
+            [Spend(0.5, sigma, 8), Spend(0.5, sigma / 2, 2)], DELTA))
 
 
 def test_the_report_says_whose_account_it_is(finished):
@@ -50,6 +53,15 @@ def test_the_report_says_whose_account_it_is(finished):
     page = (folder / "report.html").read_text()
     assert "per patient" in page and "private per patient of the hospital" in page
     assert metrics["curves"]["diagnosis"] == [None]  # no loss left
+
+
+def test_canaries_of_the_run_stay_below_its_account(finished):
+    folder, metrics = finished
+    assert metrics["lower_bound"]["count"] == 20 * len(metrics["privacy"])
+    for account in metrics["privacy"].values():
+        assert 0 <= account["lower_bound"] < account["patient"]
+        assert account["canaries"]["guesses"] == 4
+    assert "canaries" in (folder / "report.html").read_text()
 
 
 def test_the_identity_answers_are_of_slots(finished):

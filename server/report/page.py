@@ -15,6 +15,7 @@ from common.results import read_json
 from server.bundles import load_bundles
 from server.overrides import compose_settings
 from server.report import figures, inversion_figure
+from server.report.account_figure import bounds
 from server.report.attack_figures import pictures
 from server.report.findings import findings
 from server.report.roc import rocs
@@ -39,7 +40,8 @@ def write_report(folder: Path, examples: bool) -> Path:
     return render(
         "page.html", folder / "report.html",
         metrics=metrics, attacks=ATTACKS, pictures=pictures(metrics), header=HEADER,
-        rows=result_rows(metrics), accounts=accounts(metrics), cell=cell, prose=prose,
+        rows=result_rows(metrics), accounts=accounts(metrics), bounds=bounds(metrics),
+        cell=cell, prose=prose,
         roc={name: rocs(metrics.get(name, {})) for name in ("membership", "membership_references")},
         trade_off=figures.trade_off(metrics), curves=figures.curves(metrics), waves=waves,
         reconstructions=reconstructions,

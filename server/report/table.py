@@ -71,7 +71,12 @@ def accounts(metrics: dict[str, Any]) -> list[str]:
         cap = f", of at most {account['cap']:g} per {account['unit']}" \
             if account["unit"] in spent else ""
         lines.append(f"{site}: {said}{cap}, at delta {account['delta']:g} "
-                     f"({account['releases']} releases){_worst(account)}")
+                     f"({account['releases']} releases){_worst(account)}{_proved(account)}")
+    if "lower_bound" in metrics:
+        found = metrics["lower_bound"]
+        lines.append(f"all hospitals' {found['count']} canaries: epsilon of at least "
+                     f"{found['epsilon']:.3f} per patient in one of them, with "
+                     f"{100 * found['confidence']:g} % confidence")
     return lines
 
 
@@ -86,3 +91,13 @@ def _worst(account: dict[str, Any]) -> str:
     closer = f" {tight['epsilon']:.3f} by {tight['method'].upper()};" if tight["method"] == "prv" \
         else ""
     return f";{closer} of a patient who is at several hospitals that spend alike: {several}"
+
+
+def _proved(account: dict[str, Any]) -> str:
+    """What canaries of the run say of it."""
+    if "lower_bound" not in account:
+        return ""
+    found = account["canaries"]
+    return (f"; at least {account['lower_bound']:.3f} by {found['count']} canaries "
+            f"({found['correct']} of {found['guesses']} guesses right, "
+            f"{100 * found['confidence']:g} % confidence)")
