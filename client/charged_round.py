@@ -6,6 +6,7 @@ A retry with the same inputs resends the same bytes free; any other is charged.
 from __future__ import annotations
 
 import hashlib
+import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ import numpy as np
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
+from client.feasibility import USEFUL, noise_over_signal
 from client.hospital import Hospital
 from client.ledger import Release, Trust, Unit
 from client.local_round import (
@@ -36,6 +38,7 @@ from common.privacy.shares import share_sigma
 from common.protocol import STAGES, Stage
 from common.training import Indices, sampling, sampling_of_patients, seed_from
 
+log = logging.getLogger("fedrean.client")
 _NO_CLIP = 1e9  # larger than any gradient
 
 
@@ -154,6 +157,7 @@ def _train(hospital: Hospital, stage: Stage, number: int, rows: Indices, network
                                      open_draws(local.seed))
         return train_plainly(local)
     if privacy.unit == "patient":
+        _tell_noise(hospital, stage, number, network, spend, len(np.unique(patient)))
         state = hospital.canaries
         canaries = state.of(stage, sum(p.numel() for p in network.parameters() if p.requires_grad)
                             ) if state.count else None
@@ -162,6 +166,17 @@ def _train(hospital: Hospital, stage: Stage, number: int, rows: Indices, network
             state.keep(stage, number, canaries)
         return loss
     return train_privately(local, spend, privacy)
+
+
+def _tell_noise(hospital: Hospital, stage: Stage, number: int, network: nn.Module, spend: Spend,
+                patients: int) -> None:
+    """Say once a stage, in the hospital's own log, where noise will drown what is learned."""
+    ratio, arithmetic = noise_over_signal(
+        network, spend, spend.q * (hospital.settings.privacy.cohort or patients))
+    if number == 1 and ratio > USEFUL:
+        log.warning("%s: %s: noise over signal is %s; little is learned above %g. Train fewer "
+                    "layers, sum over hospitals, or spend more", hospital.site, stage, arithmetic,
+                    USEFUL)
 
 
 def _summed(hospital: Hospital, stage: Stage, number: int, rows: Indices, network: nn.Module,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from client.canary_state import CanaryState
+from client.feasibility import check_privacy
 from client.ledger import Ledger
 from client.node import window_settings
 from common.anonymizers.contract import Frozen
@@ -57,6 +58,7 @@ class Hospital:
     def __init__(self, site: str, store: Store, state: Path, ledger: Ledger, settings: Settings,
                  run: str, public: Path | None = None) -> None:
         check_leads(site, store, settings)
+        check_privacy(site, store, settings)
         torch.set_num_threads(settings.threads)
         self.site, self.store, self.settings, self.run = site, store, settings, run
         self.state, self._public = state / run, public or state / "public"

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from client.client_app import make_client_app
+from client.feasibility import check_privacy
 from client.hospital import check_leads
 from client.node import Node, window_settings
 from common.config import Settings
@@ -64,6 +65,8 @@ def prepare_sites(settings: Settings, data: Path, progress: Progress) -> tuple[l
         check_leads(site.name, site.store, settings)
     if settings.training == "pooled":
         sites = [Site("pooled", pool([site.store for site in sites], data / "stores"))]
+    for site in sites:
+        check_privacy(site.name, site.store, settings)
     return sites, skipped
 
 

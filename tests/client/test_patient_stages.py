@@ -28,7 +28,8 @@ CLIP = 1e-3  # so small that each patient's gradient reaches it
 @pytest.fixture(scope="module")
 def hospital(consortium: Path, tmp_path_factory: pytest.TempPathFactory) -> Hospital:
     folder = tmp_path_factory.mktemp("hospital")
-    settings = compose_settings([*NETWORKS, "privacy=patient", "privacy.public=2", "reserved=0"])
+    settings = compose_settings([*NETWORKS, "privacy=patient", "privacy.public=2", "privacy.q=0.5",
+                                 "reserved=0"])
     store = prepare(load_hospital(consortium / "incartdb" / "hospital.yaml"), folder / "stores",
                     window_settings(settings))
     made = Hospital("incartdb", store, folder, Ledger(folder / "ledger"), settings, "run")
