@@ -83,7 +83,8 @@ def two_by_definition(people):
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 3)), max_size=20))
 def test_two_tokens(people):
-    risk = attack_two(packed([(x, q) for x, _, q in people]), packed([(y, q) for _, y, q in people]),
+    risk = attack_two(packed([(x, q) for x, _, q in people]),
+                      packed([(y, q) for _, y, q in people]),
                       (MASK, MASK))
     n = max(1, len(people))
     assert (risk.reidentified * n, risk.unblinded * n) == pytest.approx(two_by_definition(people))
