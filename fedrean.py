@@ -26,6 +26,7 @@ from common.errors import FedreanError, InputError  # noqa: E402
 from simulations.audit_command import audit  # noqa: E402
 from simulations.budget_commands import budget  # noqa: E402
 from simulations.data_commands import data  # noqa: E402
+from simulations.link_commands import link  # noqa: E402
 from simulations.study_commands import study  # noqa: E402
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 app.add_typer(data, name="data")
 app.add_typer(study, name="study")
 app.add_typer(budget, name="budget")
+app.add_typer(link, name="link")
 app.command()(audit)
 console = Console()
 

@@ -1,0 +1,59 @@
+"""`fedrean link risk` as a user meets it: figures, the gate, files of one's own."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import fedrean
+from common.errors import InputError
+from simulations.link_risk import of_file
+
+SMALL = ["link", "risk", "--population", "200000", "--seeds", "2", "--tokens", "B,C", "--json"]
+
+
+def told(*words):
+    result = CliRunner().invoke(fedrean.app, list(words))
+    return result.exit_code, result.stdout
+
+
+def test_shares_carry_intervals_over_populations():
+    code, out = told(*SMALL)
+    found = json.loads(out[out.index("{"):])
+    assert code == 0 and list(found["tokens"]) == ["B", "C"] and "synthetic" in found["of"]
+    leaf = found["tokens"]["C"]["reidentified"]
+    assert leaf["low"] < leaf["value"] < leaf["high"] and leaf["n"] == 200_000
+    assert 0.02 < leaf["value"] < 0.04
+    for name in ("without_year_of_birth", "without_demographics"):
+        assert found["tokens"]["C"][name]["value"] < 0.01 * leaf["value"]
+
+
+def test_the_gate_fails_above_its_bound_alone():
+    assert told(*SMALL, "--fail-above", "0.01")[0] == 1
+    assert told(*SMALL, "--fail-above", "0.5")[0] == 0
+
+
+def test_a_file_is_attacked_as_it_is(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text("token,zip3,gender\nx,100,f\nx,200,f\ny,100,f\nz,200,f\nz,200,f\n,1,m\n")
+    found = of_file(file)["tokens"]["file"]
+    assert found["reidentified"]["value"] == pytest.approx(3 / 5)  # both x, and y; z are alike
+    assert found["non_unique"]["value"] == pytest.approx(4 / 5)
+    assert found["reidentified"]["low"] is None  # one population
+
+
+@pytest.mark.parametrize(("text", "line"), [
+    ("hash,zip3\na,1\n", "needed are rows and a column token"),
+    ("token\n", "with 0 rows"), (None, "cannot be read as CSV")])
+def test_a_file_that_is_none_is_refused(tmp_path, text, line):
+    file = tmp_path / "t.csv"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(InputError, match=line):
+        of_file(file)
+
+
+@pytest.mark.parametrize("words", [["--tokens", "Z"], ["--seeds", "0"], ["--states", "Ohio"]])
+def test_what_there_is_not_is_refused(words):
+    result = CliRunner().invoke(fedrean.app, ["link", "risk", "--population", "1000", *words])
+    assert isinstance(result.exception, InputError) and "allowed" in str(result.exception)
