@@ -120,9 +120,13 @@ def plan(hospital: Hospital) -> list[tuple[Stage, float, int]]:
 
 
 def noise_multiplier(hospital: Hospital, stage: Stage) -> float:
-    """Of a stage, for which all stages and rounds of the run together meet its epsilon."""
+    """Of a stage, for which all stages and rounds of the run together meet its epsilon.
+
+    Of a patient who is at several hospitals, as many as linkage allows, theirs together meet it.
+    """
     settings, privacy = hospital.settings, hospital.settings.privacy
-    steps = tuple((q, count * settings.stage(s).rounds, privacy.split[s])
+    several = max(1, privacy.sites)
+    steps = tuple((q, several * count * settings.stage(s).rounds, privacy.split[s])
                   for s, q, count in plan(hospital))
     return _calibrated(steps, privacy.epsilon, privacy.delta) / math.sqrt(privacy.split[stage])
 

@@ -133,7 +133,8 @@ def _account(hospital: Hospital) -> dict[str, Any]:
         found |= {"tight": tight_epsilon(spends, privacy.delta)._asdict(),
                   "sites": {str(k): epsilon_sites(spends, privacy.delta, k,
                                                   "aggregate" if summed else "hospital")
-                            for k in _SITES},
+                            for k in sorted({*_SITES, max(2, privacy.sites)})},
+                  "linked": privacy.sites,
                   **hospital.canaries.proved(privacy.delta)}
     return found
 

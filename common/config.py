@@ -81,6 +81,7 @@ class Privacy:
     trust: str = "hospital"  # each update is private on its own; aggregate: only their sum is
     missing: int = 0  # of trust aggregate: hospitals that may fail, for which the others make up
     public: int = 16  # synthetic people whom the identity network tells patients from
+    sites: int = 0  # hospitals that a linked patient is at, at most; 0: not linked
     canaries: int = 0  # made-up patients of each hospital who prove a lower bound on epsilon
     # How much more a step of a stage may spend than others: sigma there falls by the root of it.
     split: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 1.0))
@@ -96,6 +97,10 @@ class Privacy:
                f"hospital where privacy.unit is {self.unit!r}")
         _check("privacy.missing", self.missing, self.missing >= 0, ">= 0")
         _check("privacy.public", self.public, 2 <= self.public <= 9000, "2 to 9000")
+        _check("privacy.sites", self.sites, self.sites == 0 or (
+            1 <= self.sites <= 1000 and self.unit == "patient" and self.trust == "hospital"),
+            "0, or 1 to 1000 where privacy.unit is 'patient' and trust 'hospital', as noise on the "
+            "sum is calibrated for a patient of one hospital")
         _check("privacy.canaries", self.canaries, self.canaries == 0 or
                (5 <= self.canaries <= 100_000 and self.unit == "patient"
                 and self.trust == "hospital"),

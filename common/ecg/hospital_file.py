@@ -15,7 +15,7 @@ from common.errors import InputError
 LABELS = ("beats+rhythm", "beats", "rhythm-comments", "none")
 UNITS = ("mV", "uV", "V")
 KEYS = ("name", "path", "records", "leads", "subjects", "same_patient", "demographics", "labels",
-        "sampling_rate", "unit", "checksums")
+        "sampling_rate", "unit", "checksums", "leave_out")
 _REQUIRED = ("name", "path", "leads", "subjects", "labels")
 
 
@@ -38,6 +38,7 @@ class HospitalFile:
         unit: of CSV and Parquet records, one of `UNITS`.
         checksums: "header" leaves out a WFDB record whose samples do not have the checksum that
             its header states; "ignore" takes it as it is.
+        leave_out: file that lists patients who take no part, one a line; empty: none.
     """
 
     name: str
@@ -52,6 +53,7 @@ class HospitalFile:
     sampling_rate: float = 0.0
     unit: str = "mV"
     checksums: str = "header"
+    leave_out: str = ""
 
 
 def load_hospital(file: Path) -> HospitalFile:
@@ -85,13 +87,14 @@ def load_hospital(file: Path) -> HospitalFile:
         sampling_rate=_rate(file, values),
         unit=_one_of(file, values, "unit", UNITS),
         checksums=_one_of(file, values, "checksums", ("header", "ignore")),
+        leave_out=_text(file, values, "leave_out") if "leave_out" in values else "",
     )
     if not hospital.leads:
         raise InputError(f"{file}: leads is []; allowed is one list of names per lead, or more")
     _check_source(hospital, "subjects", ("record", "folder", "header"))
     _check_source(hospital, "demographics", ("header", "none"))
-    if hospital.records:
-        table_path(hospital, hospital.records)
+    for name in filter(None, (hospital.records, hospital.leave_out)):
+        table_path(hospital, name)
     return hospital
 
 

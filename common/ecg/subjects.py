@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from common.ecg.hospital_file import HospitalFile, table_path
@@ -123,3 +123,28 @@ def _stated(hospital: HospitalFile, record: str) -> str:
         raise InputError(f"record {record}: its header names no patient; subjects is 'header', "
                          "which needs a comment such as '# patient 1'")
     return found[1]
+
+
+def taking_part(hospital: HospitalFile, records: Sequence[str],
+                patients: Mapping[str, str]) -> list[str]:
+    """Records of those whom the hospital file's `leave_out` does not name.
+
+    Args:
+        hospital: its file.
+        records: all of it.
+        patients: record -> patient.
+
+    Raises:
+        InputError: the list cannot be read, or names nobody's patient.
+    """
+    if not hospital.leave_out:
+        return list(records)
+    file = table_path(hospital, hospital.leave_out)
+    try:
+        names = set(filter(None, map(str.strip, file.read_text(encoding="utf-8").splitlines())))
+    except (OSError, ValueError) as error:
+        raise InputError(f"leave_out is '{file}'; it cannot be read: {error}") from None
+    if unknown := sorted(names - set(patients.values())):
+        raise InputError(f"leave_out is '{file}', which names {unknown[0]!r}; allowed are patients "
+                         f"of {hospital.file}")
+    return [record for record in records if patients[record] not in names]

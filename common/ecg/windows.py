@@ -22,7 +22,7 @@ from common.ecg.pooling import pool
 from common.ecg.quality import REASONS
 from common.ecg.splits import reserve_patients, split_parts
 from common.ecg.store import FORMAT, INDEX, Store, build_store, finish_store
-from common.ecg.subjects import files_below, list_records, patient_of
+from common.ecg.subjects import files_below, list_records, patient_of, taking_part
 from common.ecg.workers import cut_all
 from common.errors import InputError
 
@@ -43,6 +43,7 @@ def prepare(
     """
     records = list_records(hospital)
     patients = patient_of(hospital, records)
+    records = taking_part(hospital, records, patients)
     key = _key(hospital, records, settings, Path(directory))
 
     def fill(partial: Path) -> None:

@@ -90,7 +90,10 @@ def _worst(account: dict[str, Any]) -> str:
     tight = account["tight"]
     closer = f" {tight['epsilon']:.3f} by {tight['method'].upper()};" if tight["method"] == "prv" \
         else ""
-    return f";{closer} of a patient who is at several hospitals that spend alike: {several}"
+    linked = account.get("linked", 0)
+    limit = f"; linkage leaves a patient at {linked} at most, one whom it missed at all of them" \
+        if linked else ""
+    return f";{closer} of a patient who is at several hospitals that spend alike: {several}{limit}"
 
 
 def _proved(account: dict[str, Any]) -> str:

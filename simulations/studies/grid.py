@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -165,12 +165,21 @@ def run_cells(cells: Sequence[Cell], data: Path, workers: int, progress: Progres
                 left = math.ceil((time.monotonic() - started) / done * (total - done) / 60)
                 progress(f"{done} of {total} cells ended, about {left} min left")
     except BaseException:
-        for process in running:
-            os.killpg(process.pid, signal.SIGINT)
-        for process in running:
-            process.wait()
+        _end(running)
         raise
     return failed
+
+
+def _end(processes: Iterable[subprocess.Popen[bytes]]) -> None:
+    """Interrupt the processes, and kill what does not end within a minute."""
+    for process in processes:
+        os.killpg(process.pid, signal.SIGINT)
+    for process in processes:
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def _start(cell: Cell, data: Path) -> subprocess.Popen[bytes]:
@@ -181,4 +190,9 @@ def _start(cell: Cell, data: Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [sys.executable, str(_FEDREAN), "simulate", f"resume={cell.folder}",
              "--data-dir", str(data)], stdout=log, stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL, start_new_session=True)
+            stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_hear_interruptions)
+
+
+def _hear_interruptions() -> None:
+    """A study that a script started in its background ignores SIGINT, and its children would."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""Synthetic people: the same by seed, of the states asked for, and as often alike as the paper's."""
+"""Synthetic people: the same by seed, where they should be, and alike as often as the paper's."""
 
 import dataclasses
 

@@ -28,7 +28,8 @@ def started(script, seen=None):
             seen.append(cell.name)
         with (cell.folder / "log.txt").open("ab") as log:
             return subprocess.Popen([sys.executable, "-c", script, str(cell.folder)], stdout=log,
-                                    stderr=log, start_new_session=True)
+                                    stderr=log, start_new_session=True,
+                                    preexec_fn=grid._hear_interruptions)
     return start
 
 
@@ -108,6 +109,7 @@ def test_an_interruption_ends_what_runs(tmp_path, monkeypatch):
 
     def interrupt(seconds):
         if len(processes) == 2:
+            monkeypatch.undo()  # ending them may sleep
             raise KeyboardInterrupt
 
     monkeypatch.setattr(grid, "_start", start)
