@@ -42,18 +42,31 @@ def linear_probe(enrolled: Floats, label: Ints, patient: Ints, probes: Floats, p
         strangers: the same by probes that saw no window of the patient, in five folds of patients.
     """
     known, asked = np.flatnonzero(label >= 0), np.flatnonzero(probe_label >= 0)
-    scores = np.full((2, len(probes), classes), np.nan)
-    scores[0, asked] = _fitted(enrolled, label, known, classes, seed, probes[asked])
-    people = np.unique(probe_patient[asked])
-    if len(people) >= _FOLDS:
-        for rows in _folds(asked, probe_label[asked], probe_patient[asked], seed):
-            others = known[~np.isin(patient[known], probe_patient[rows])]
-            scores[1, rows] = _fitted(enrolled, label, others, classes, seed, probes[rows])
+    everybody = np.full((len(probes), classes), np.nan)
+    everybody[asked] = _fitted(enrolled, label, known, classes, seed, probes[asked])
+    others = of_strangers(enrolled, label, patient, probes, probe_label, probe_patient, classes,
+                          seed)
     found = {}
-    for name, one in zip(("enrolled", "strangers"), scores, strict=True):
+    for name, one in (("enrolled", everybody), ("strangers", others)):
         answered = np.where(np.isnan(one[:, 0]), -1, probe_label)
         found[name] = attribute(one, answered, probe_patient)
     return found
+
+
+def of_strangers(enrolled: Floats, label: Ints, patient: Ints, probes: Floats, probe_label: Ints,
+                 probe_patient: Ints, classes: int, seed: int = 0) -> NDArray[np.float64]:
+    """Probabilities by probes that saw no window of the patient, [n, classes].
+
+    NaN where the probe's own label is unknown, or the other people have fewer than two labels, or
+    there are fewer than five people. Arguments are those of `linear_probe`.
+    """
+    known, asked = np.flatnonzero(label >= 0), np.flatnonzero(probe_label >= 0)
+    scores = np.full((len(probes), classes), np.nan)
+    if len(np.unique(probe_patient[asked])) >= _FOLDS:
+        for rows in _folds(asked, probe_label[asked], probe_patient[asked], seed):
+            others = known[~np.isin(patient[known], probe_patient[rows])]
+            scores[rows] = _fitted(enrolled, label, others, classes, seed, probes[rows])
+    return scores
 
 
 def _folds(rows: Ints, label: Ints, patient: Ints, seed: int) -> list[Ints]:
