@@ -14,6 +14,7 @@ from rich.console import Console
 
 from common.errors import InputError
 from common.linkage.tokens import Person
+from simulations.link_leaks import leaks
 from simulations.link_recall import recall
 from simulations.link_risk import risk
 
@@ -21,6 +22,7 @@ link = typer.Typer(no_args_is_help=True,
                    help="Link patients across hospitals, and measure what the tokens give away.")
 link.command()(risk)
 link.command()(recall)
+link.command()(leaks)
 
 COLUMNS = ("person", "first", "last", "born", "gender", "zip", "id")
 KeyFile = Annotated[Path, typer.Option("--key", help="File of the study's key.")]

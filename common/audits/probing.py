@@ -10,6 +10,7 @@ import warnings
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedGroupKFold
@@ -83,7 +84,9 @@ def _fitted(enrolled: Floats, label: Ints, rows: Ints, classes: int, seed: int,
     scores = np.full((len(probes), classes), np.nan)
     rows = np.random.default_rng(seed).permutation(rows)[:_MOST]
     if len(np.unique(label[rows])) >= 2 and len(probes):
-        model = _model().fit(enrolled[rows], label[rows])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # its iterations are a budget
+            model = _model().fit(enrolled[rows], label[rows])
         scores[:] = 0.0
         scores[:, model.classes_] = model.predict_proba(probes)
     return scores

@@ -56,7 +56,7 @@ def attack(keys: Keys, mask: np.uint64) -> Risk:
     unblinded, reidentified, lonely = int(told.sum()), int((told & ~alone).sum()), int(
         singles.sum())
     prints, sizes, unique = _fingerprints(keys, mask, alone)
-    own = _occurs_once(prints)
+    own = occurs_once(prints)
     unblinded += int(sizes[own].sum())
     reidentified += int(unique[own].sum())
     return Risk(reidentified / n, unblinded / n, (n - lonely) / n, n)
@@ -146,7 +146,7 @@ def _mixed(sizes: NDArray[np.int64]) -> Keys:
     return mixed * np.uint64(0xBF58_476D_1CE4_E5B9)
 
 
-def _occurs_once(values: Keys) -> NDArray[np.bool_]:
+def occurs_once(values: Keys) -> NDArray[np.bool_]:
     """Which values no other one equals."""
     order = np.argsort(values)
     ranked = values[order]

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from common.linkage.fingerprint_attack import occurs_once
 from common.linkage.keys import Q_BITS
-from common.linkage.two_tokens import Bools, Ints, fingerprints, once
+from common.linkage.two_tokens import Bools, Ints, fingerprints
 
 
 @dataclass(frozen=True)
@@ -79,13 +80,13 @@ def _same(release: NDArray[np.uint64], reference: NDArray[np.uint64]) -> Ints:
     order = np.argsort(reference)
     at = np.minimum(np.searchsorted(reference[order], release), len(order) - 1)
     found = order[at]
-    match = (reference[found] == release) & once(reference)[found] & once(release)
+    match = (reference[found] == release) & occurs_once(reference)[found] & occurs_once(release)
     return np.where(match, found, -1)
 
 
 def _apart(group: Ints, q: Ints) -> Bools:
     """Who has a q that nobody else of the group has, [n]."""
-    return once(((group << Q_BITS) | q).astype(np.uint64))
+    return occurs_once(((group << Q_BITS) | q).astype(np.uint64))
 
 
 def _alone(q: Ints) -> Bools:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from common.linkage.fingerprint_attack import Risk, weights
+from common.linkage.fingerprint_attack import Risk, occurs_once, weights
 from common.linkage.keys import Q_BITS, Q_MASK, Keys
 
 Ints = NDArray[np.int64]
@@ -28,11 +28,11 @@ def attack_two(first: Keys, second: Keys, masks: tuple[np.uint64, np.uint64]) ->
     q = (first & Q_MASK).astype(np.int64)
     groups = [numbered(keys & mask) for keys, mask in zip((first, second), masks, strict=True)]
     prints = [fingerprints(group, q) for group in groups]
-    known = [once(print_) for print_ in prints]  # groups whose token is told
+    known = [occurs_once(print_) for print_ in prints]  # groups whose token is told
     person = _mixed(prints[0][groups[0]]) ^ _mixed(prints[1][groups[1]] + np.uint64(1)) ^ _mixed(
         q.astype(np.uint64) + np.uint64(2))
-    told = once(person)
-    apart = [once((group.astype(np.uint64) << np.uint64(Q_BITS)) | q.astype(np.uint64))
+    told = occurs_once(person)
+    apart = [occurs_once((group.astype(np.uint64) << np.uint64(Q_BITS)) | q.astype(np.uint64))
              for group in groups]
     while True:
         for group, token in zip(groups, known, strict=True):
@@ -61,12 +61,6 @@ def fingerprints(group: Ints, q: Ints) -> Keys:
     begins = np.flatnonzero(np.concatenate([[True], np.diff(group[order]) != 0]))
     sizes = np.diff(np.append(begins, len(group))).astype(np.uint64)
     return np.add.reduceat(weights()[q[order]], begins) + _mixed(sizes)
-
-
-def once(values: Keys) -> Bools:
-    """Which values no other one equals, [n]."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return np.asarray(counts[inverse] == 1)
 
 
 def _mixed(values: Keys) -> Keys:
