@@ -70,6 +70,10 @@ def evidence(case: Case) -> Evidence:
     rows = rows[(bundles.sex[rows] >= 0) & (bundles.age[rows] >= 0)]
     patients, first, inverse = np.unique(bundles.patient[rows], return_index=True,
                                          return_inverse=True)
+    too_few = InputError(f"sex and age are known of {len(patients)} patients with released "
+                         "windows; needed are 5 or more, of both sexes and of several ages")
+    if not len(patients):
+        raise too_few
     pairs = ENCODERS["metric"](case)[1]
     told = {}
     for version, network, windows, pair in (
@@ -83,9 +87,8 @@ def evidence(case: Case) -> Evidence:
             pair.probes[rows], label[rows], bundles.patient[rows], len(values),
             seed_from(case.settings, "auditor", "probe") % 2**32))), inverse)
             for label, values in ((bundles.sex, SEXES), (bundles.age, AGE_BANDS))]
-        if not len(rows) or any(np.isnan(part).any() for part in learned):
-            raise InputError(f"sex and age are known of {len(patients)} patients with released "
-                             "windows; needed are 5 or more, of both sexes and of several ages")
+        if any(np.isnan(part).any() for part in learned):
+            raise too_few
         told[version] = Told(_of_patients(names, inverse).argmax(1) == patients, *learned)
     return Evidence(bundles.sex[rows][first], bundles.age[rows][first],
                     len(np.unique(bundles.patient)), told)
