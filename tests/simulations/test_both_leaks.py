@@ -15,6 +15,7 @@ from common.protocol import AGE_BANDS
 from common.results import to_plain
 from server.attacks import latent
 from server.attacks.latent import Evidence, Told
+from simulations import both_leaks
 from simulations.both_leaks import ROWS, measure
 from simulations.population import TRISTATE, draw
 
@@ -75,6 +76,14 @@ def test_guesses_by_chance_add_little_and_name_others():
     some = found(patients(right=0.0))
     right, wrong = values(some, "C"), values(some, "C", "wrong")
     assert right["zip3"] <= right["released"] < 0.1 * right["bands"] and wrong["released"] > 0
+
+
+@pytest.mark.parametrize("same", ["_BORN", "_GENDER"])
+def test_people_of_one_token_answer_together(same, monkeypatch):
+    guesses = patients(right=0.6)
+    together = values(found(guesses, ("B",)), "B")["released"]
+    monkeypatch.setattr(both_leaks, same, "")
+    assert values(found(guesses, ("B",)), "B")["released"] < together
 
 
 def test_people_like_no_patient_are_left_out():

@@ -38,6 +38,7 @@ def test_clean_waveforms_tell_and_noise_does_not(case):
     assert found.age.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
     clean, released = found.told["clean"], found.told["released"]
     assert clean.sex.shape == (PATIENTS, 2) and clean.age.shape == (PATIENTS, 5)
+    assert clean.sex.min() >= np.log(1e-3) - 1e-9  # of all windows together, not their sum
     assert np.mean(clean.sex.argmax(1) == found.sex) > 0.9  # of patients whom no probe saw
     assert clean.identity.mean() > 0.3 > released.identity.mean()
     assert np.mean(released.sex.argmax(1) == found.sex) < 0.85
