@@ -1,4 +1,4 @@
-"""`fedrean study epsilon` and `fedrean study levers`: grids of whole runs."""
+"""`fedrean study epsilon`, `levers` and `linkage`: grids of runs, and of populations."""
 
 from __future__ import annotations
 
@@ -73,6 +73,37 @@ def levers(
                                                             tell)
     results = study(folder, words, start, data, workers, tell)
     _finish(console, results, header(), table(results), write_page(folder, results), as_json)
+
+
+def linkage(
+    largest: Annotated[int, typer.Option(help="People of the largest population, up to 250 "
+                                              "million; 23 bytes of memory each.")] = 2_560_000,
+    seed: Annotated[int, typer.Option(help="Of the populations.")] = 0,
+    families: Annotated[bool, typer.Option(help="Twins, namesakes and households.")] = False,
+    run_dir: RunDir = None, as_json: AsJson = False,
+) -> None:
+    """Repeat the linkage risk paper's tables and figures on synthetic people.
+
+    Its first table needs --largest 25000000; the second needs four times the size of each row.
+    """
+    from simulations.studies.linkage import study
+    from simulations.studies.linkage_page import tables, write_page
+
+    console, folder = Console(stderr=as_json), _folder(run_dir)
+    results = study(folder, largest, seed, families, _clock(console))
+    page = write_page(folder, results)
+    if as_json:
+        print(json.dumps(results, indent=1))
+        return
+    for title, (header, rows) in tables(results).items():
+        if rows:  # differences stand on the page, where there is room for them
+            shown = [i for i, text in enumerate(header) if text != "diff %" or len(header) < 9]
+            table = Table(*(header[i] for i in shown), title=f"{title} ({results['of']})",
+                          box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+            for row in rows:
+                table.add_row(*(row[i] for i in shown))
+            console.print(table)
+    console.print(f"page: {page}", soft_wrap=True)
 
 
 def _folder(run_dir: Path | None) -> Path:

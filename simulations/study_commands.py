@@ -13,7 +13,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from simulations.grid_commands import epsilon, levers
+from simulations.grid_commands import epsilon, levers, linkage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 study = typer.Typer(no_args_is_help=True, help="Compare methods on one bench, or budgets.")
 study.command()(epsilon)
 study.command()(levers)
+study.command()(linkage)
 
 Overrides = Annotated[list[str] | None, typer.Argument(
     help="Hydra overrides of the pooled run whose networks judge, such as profile=small "

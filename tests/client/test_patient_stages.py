@@ -17,6 +17,7 @@ from common.ecg.hospital_file import load_hospital
 from common.ecg.windows import prepare
 from common.models.classifier import shared_state
 from common.models.verifier import Verifier, verification_logits
+from common.privacy.accounting import Spend, epsilon
 from common.privacy.patient_dp import largest_move
 from common.protocol import CLASSIFIER_STAGES, STAGES
 from server.overrides import compose_settings
@@ -72,3 +73,12 @@ def test_a_private_round_is_never_drawn_by_seed(hospital, monkeypatch) -> None:
     summed = replace(hospital.settings.privacy, trust="aggregate")
     monkeypatch.setattr(hospital, "settings", replace(hospital.settings, privacy=summed))
     assert charged_round.train_round(hospital, "sex", 2, state, 2).examples == 3
+
+
+def test_linked_patients_meet_the_target_over_all_their_hospitals(hospital, monkeypatch) -> None:
+    privacy = replace(hospital.settings.privacy, sites=3)
+    monkeypatch.setattr(hospital, "settings", replace(hospital.settings, privacy=privacy))
+    spends = [Spend(q, charged_round.noise_multiplier(hospital, stage),
+                    3 * steps * hospital.settings.stage(stage).rounds)
+              for stage, q, steps in charged_round.plan(hospital)]
+    assert 7.9 < epsilon(spends, privacy.delta) <= 8
