@@ -14,11 +14,13 @@ from rich.console import Console
 
 from common.errors import InputError
 from common.linkage.tokens import Person
+from simulations.link_recall import recall
 from simulations.link_risk import risk
 
 link = typer.Typer(no_args_is_help=True,
                    help="Link patients across hospitals, and measure what the tokens give away.")
 link.command()(risk)
+link.command()(recall)
 
 COLUMNS = ("person", "first", "last", "born", "gender", "zip", "id")
 KeyFile = Annotated[Path, typer.Option("--key", help="File of the study's key.")]
