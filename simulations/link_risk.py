@@ -13,6 +13,10 @@ from rich.table import Table
 
 from common.errors import InputError
 
+# Figure -> how it is headed.
+HEADS = {"reidentified": "re-identified", "unblinded": "unblinded", "non_unique": "repeated",
+         "without_year_of_birth": "no year", "without_demographics": "no q",
+         "one_value_each": "one value"}
 
 def risk(
     population: Annotated[int, typer.Option(help="Synthetic people, up to 250 million; some 16 "
@@ -59,8 +63,8 @@ def risk(
     elif people:
         found = token_risk.of_people(people, chosen, not no_year_of_birth)
     else:
-        found = token_risk.of_population(Population(population, 0, where, families=families), chosen, seeds,
-                              not no_year_of_birth, console.print)
+        drawn = Population(population, 0, where, families=families)
+        found = token_risk.of_population(drawn, chosen, seeds, not no_year_of_birth, console.print)
     if as_json:
         print(json.dumps(found, indent=1))
     else:
@@ -73,10 +77,11 @@ def risk(
 
 
 def _show(console: Console, found: dict[str, Any]) -> None:
-    columns = list(next(iter(found["tokens"].values())))
-    table = Table("token", *(name.replace("_", " ") for name in columns), box=box.SIMPLE_HEAD,
-                  padding=(0, 1, 0, 0), show_edge=False,
-                  title=f"{found['people']} people, {found['where']}: {found['of']}")
+    names = {name: head for name, head in HEADS.items()
+             if any(name in leaves for leaves in found["tokens"].values())}
+    table = Table("token", *names.values(), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0),
+                  show_edge=False, title=f"{found['people']:,} people, {found['where']}: "
+                                         f"{found['of']}")
     for token, leaves in found["tokens"].items():
-        table.add_row(token, *(f"{leaves[name]['value']:.6f}" for name in columns))
+        table.add_row(token, *(f"{leaves[name]['value']:.6f}" for name in names))
     console.print(table)

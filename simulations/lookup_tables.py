@@ -1,4 +1,4 @@
-"""Lookup tables that synthetic people are drawn with: a random index gives a name, a year or a place.
+"""Lookup tables that people are drawn with: a random index gives a name, a year or a place.
 
 Made once from people/population.npz, which `simulations.population_table` writes.
 """

@@ -36,8 +36,7 @@ TRISTATE = "FL,NC,OH"
 REGISTRANTS = 30_927_286  # of the paper's three registries
 LARGEST = 250_000_000
 CHUNK = 1 << 21
-_BOOTSTRAP = 1  # keeps its random numbers apart from the registry's
-_ZIP3S = 2
+_BOOTSTRAP, _WHO, _ZIP3S = 1, 2, 3  # keep their random numbers apart from the registry's
 # Of people: those with a twin of their surname and home, of men with a father or son of their name,
 # and those who share surname and home with one adult. Assumed, not counted.
 _TWIN, _JUNIOR, _HOUSEHOLD = 0.008, 0.02, 0.45
@@ -108,22 +107,21 @@ class Population:
 
     def _bootstrap(self) -> Iterator[People]:
         tables, places = load(), expanded(self._zip_people(), ZIP_BITS)
-        draws = [(np.random.default_rng([self.seed, number, _BOOTSTRAP]), rows)
-                 for number, rows in enumerate(_sizes(self.n))]
-        chosen = [generator.integers(0, REGISTRANTS, rows, dtype=np.uint32)
-                  for generator, rows in draws] if self.n <= CHUNK else None
-        # Of a registry that few are drawn from, only these few need names.
-        distinct = np.unique(np.concatenate(chosen)) if chosen else None
-        held = REGISTRANTS if distinct is None else len(distinct)
-        registry = _three_states(held, self.seed)
-        for number, (generator, rows) in enumerate(draws):
-            who = (generator.integers(0, REGISTRANTS, rows, dtype=np.uint32) if chosen is None
-                   else np.searchsorted(distinct, chosen[number]))
-            drawn = registry.part(who)
-            year = (EPOCH + drawn.born).astype("datetime64[Y]").astype(np.int64) + 1970
-            yield _people(tables, drawn.first, drawn.last, _day(generator, year - FIRST_YEAR,
-                                                                tables),
-                          drawn.gender, _at_random(generator, places, rows))
+        if self.n <= CHUNK:  # of a registry that few are drawn from, only these few need names
+            drawn, place = np.unique(self._who(0, self.n), return_inverse=True)
+            registry, places_of = _three_states(len(drawn), self.seed), [place]
+        else:
+            registry, places_of = _three_states(REGISTRANTS, self.seed), []
+        for number, rows in enumerate(_sizes(self.n)):
+            generator = np.random.default_rng([self.seed, number, _BOOTSTRAP])
+            of = registry.part(places_of[number] if places_of else self._who(number, rows))
+            year = (EPOCH + of.born).astype("datetime64[Y]").astype(np.int64) + 1970
+            yield _people(tables, of.first, of.last, _day(generator, year - FIRST_YEAR, tables),
+                          of.gender, _at_random(generator, places, rows))
+
+    def _who(self, number: int, rows: int) -> NDArray[np.int64]:
+        """Numbers of the registrants in a piece of the bootstrap."""
+        return np.random.default_rng([self.seed, number, _WHO]).integers(0, REGISTRANTS, rows)
 
     def _zip_people(self) -> NDArray[np.float64]:
         """People of each ZIP code who may be drawn."""

@@ -26,8 +26,9 @@ Risks = dict[str, dict[str, float]]
 STATES = tuple(TRISTATE.split(","))
 NATIONAL = (*SUPERSET, 100_000_000, 250_000_000)
 ZIP3S = (30, 100, 300)
+EVERYTHING = "".join(TOKENS)
 SMALLEST = 10_000
-_IN_FIGURES = 160_000  # people of the smallest population in them
+SMALLEST_DRAWN = 160_000  # people of the smallest population in the figures
 _TWO_AT_MOST = 25_000_000  # people with two tokens, for which each row is held several times
 
 
@@ -59,9 +60,9 @@ class Cell:
     def run(self) -> Risks:
         """Token -> its risk; "A+B" where there are two, "A, no year" without the year of birth."""
         if self.kind == "together":
-            keys, masks = self.population.keys(self.tokens), [group_mask(t) for t in self.tokens]
-            first, second = keys.values()
-            return {"+".join(self.tokens): asdict(attack_two(first, second, (masks[0], masks[1])))}
+            (one, first), (two, second) = self.population.keys(self.tokens).items()
+            masks = group_mask(one), group_mask(two)
+            return {"+".join(self.tokens): asdict(attack_two(first, second, masks))}
         if self.kind == "superset":
             return {self.tokens: asdict(self._superset())}
         found: Risks = {}
@@ -112,22 +113,21 @@ def study(folder: Path, largest: int, seeds: int, progress: Progress) -> dict[st
 
 def cells(largest: int, seed: int) -> Iterator[Cell]:
     """Those of one seed; those that draw from the same registry follow each other."""
-    everything = "".join(TOKENS)
     three = [n for n in sorted({*NON_UNIQUE, RISK_OF}) if n <= largest]
     for n in three:
-        yield Cell(Population(n, seed), everything)
-        yield Cell(Population(n, seed, families=True), everything)
+        yield Cell(Population(n, seed), EVERYTHING)
+        yield Cell(Population(n, seed, families=True), EVERYTHING)
     for state in STATES:
         for n in three:
-            if _IN_FIGURES <= n <= Population(1, seed, state).registrants:
-                yield Cell(Population(n, seed, state), everything)
+            if SMALLEST_DRAWN <= n <= Population(1, seed, state).registrants:
+                yield Cell(Population(n, seed, state), EVERYTHING)
     for n in [n for n in NATIONAL if n <= largest]:
         of = Population(n, seed, "national")
         yield Cell(of, "ABCEF")
         for times in TIMES[1:]:
             if n in SUPERSET and n * times <= largest:
                 yield Cell(of, "B", "superset", times)
-        if _IN_FIGURES <= n <= _TWO_AT_MOST:
+        if SMALLEST_DRAWN <= n <= _TWO_AT_MOST:
             yield Cell(of, "AB", "together")
             for zip3s in ZIP3S:
                 yield Cell(Population(n, seed, "national", zip3s), "AB")
