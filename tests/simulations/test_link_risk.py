@@ -80,6 +80,14 @@ def test_a_file_is_attacked_as_it_is(tmp_path):
     assert found["reidentified"]["low"] is None  # one population
 
 
+def test_a_column_year_counts_unless_it_is_not_released(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text("token,year\nx,1950\nx,1951\ny,1950\ny,1950\nz,1951\n")
+    assert of_file(file)["tokens"]["file"]["reidentified"]["value"] == pytest.approx(3 / 5)
+    assert of_file(file, year=False)["tokens"]["file"]["reidentified"]["value"] == pytest.approx(
+        1 / 5)  # z, which alone is no pair; x and y are pairs of unknown people
+
+
 @pytest.mark.parametrize(("text", "line"), [
     ("hash,zip3\na,1\n", "needed are rows and a column token"),
     ("token\n", "with 0 rows"), (None, "cannot be read as CSV")])

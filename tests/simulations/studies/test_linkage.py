@@ -53,6 +53,23 @@ def test_every_figure_says_that_people_are_synthetic(studied):
     assert [title[7] for title in drawn] == list("2234556")
 
 
+def test_a_line_joins_cells_that_differ_in_their_size_alone():
+    def leaf(value):
+        return {"reidentified": {"value": value}}
+
+    lines = panels({
+        "alone-national-2000000-ABCEF": {"A": leaf(.02), "B": leaf(.03)},
+        "alone-national-1000000-ABCEF": {"A": leaf(.01), "B": leaf(.015)},
+        "alone-national-1000000-AB-30zip3s": {"A": leaf(.004), "B": leaf(.005)},
+        "superset-national-1000000-B-2x": {"B": leaf(.9)},
+        "together-national-1000000-AB": {"A+B": leaf(.05)}})
+    assert lines["Figure 3: national"]["A"] == [(1_000_000, 1.0), (2_000_000, 2.0)]
+    assert lines["Figure 4: two tokens a person, national"] == {
+        "A": [(1_000_000, 1.0)], "B": [(1_000_000, 1.5)], "A and B": [(1_000_000, 5.0)]}
+    few = lines["Figure 5: people in few 3-digit ZIPs, B"]
+    assert few["30"] == [(1_000_000, 0.5)] and few["all"] == [(1_000_000, 1.5)]
+
+
 def test_the_mean_of_states_is_drawn_beside_the_three_together(studied):
     lines = panels(studied[1]["cells"])["Figure 2: three states together and apart, C, D"]
     together, apart = (dict(lines[name]) for name in ("C", "C, mean of each state"))
