@@ -29,13 +29,13 @@ from common.linkage.two_tokens import numbered
 from common.protocol import AGE_BANDS
 from common.results import Estimate, mean_estimate
 from server.attacks.latent import Evidence, Told
-from simulations.link_risk import SYNTHETIC
-from simulations.population import draw
+from simulations.population import Population
+from simulations.token_risk import SYNTHETIC
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 _AS_OF = 2022  # of the population table; people are 18 to 90 then
-_BORN = "ABDEF"  # tokens that hold the birthday, so that an age is that of the whole group
+_BORN = "ABDEFP"  # tokens that hold the birthday, so that an age is that of the whole group
 _GENDER = "AB"
 # What stands beside the token and the 3-digit ZIP.
 ROWS = {
@@ -49,27 +49,26 @@ ROWS = {
 }
 
 
-def measure(evidence: Evidence, n: int, seed: int, states: tuple[str, ...], tokens: Sequence[str],
+def measure(evidence: Evidence, of: Population, tokens: Sequence[str],
             progress: Callable[[str], None]) -> dict[str, Any]:
     """Chances per token and row of `ROWS`, each {right, wrong}, with intervals over patients.
 
     Args:
         evidence: what the patients' waveforms tell.
-        n: synthetic people; those of a sex and age band that no patient has are left out.
-        seed: of the people and of who has whose waveforms.
-        states: where they live; none means everywhere.
-        tokens: of A to F.
+        of: synthetic people; those of a sex and age band that no patient has are left out. Its
+            seed also draws who has whose waveforms.
+        tokens: of A to F and P.
         progress: told what is done next.
 
     Raises:
-        InputError: an unknown token, or n or a state is out of range.
+        InputError: an unknown token, or nobody is left.
     """
     if not tokens or not set(tokens) <= set(TOKENS):
         raise InputError(f"tokens is {','.join(tokens)!r}; allowed: some of {','.join(TOKENS)}")
-    progress(f"drawing {n} synthetic people")
-    people, who = _with_waveforms(draw(n, seed, states), evidence, seed)
+    progress(f"drawing {of.n:,} synthetic people")
+    people, who = _with_waveforms(of.people(), evidence, of.seed)
     if not len(who):
-        raise InputError(f"population is {n}, of whom 0 have the sex and age band of a patient; "
+        raise InputError(f"population is {of.n}, of whom 0 have the sex and age band of a patient; "
                          "give a larger one")
     found = {}
     for token in tokens:
@@ -77,8 +76,8 @@ def measure(evidence: Evidence, n: int, seed: int, states: tuple[str, ...], toke
         found[token] = {row: {"right": _chance(claims.right, who),
                               "wrong": _chance(claims.wrong, who)}
                         for row, claims in _rows(token, people, who, evidence).items()}
-    return {"of": SYNTHETIC, "people": len(who), "left_out": n - len(who), "seed": seed,
-            "where": ",".join(states) or "national", "patients": len(evidence.sex),
+    return {"of": SYNTHETIC, "people": len(who), "left_out": of.n - len(who), "seed": of.seed,
+            "where": of.where, "patients": len(evidence.sex),
             "enrolled": evidence.enrolled,
             "guesses": {version: _guesses(evidence, told)
                         for version, told in evidence.told.items()},

@@ -12,7 +12,7 @@ from server.report.figures import svg
 from server.report.page import render
 from server.report.table import cell
 from simulations.both_leaks import ROWS
-from simulations.link_risk import SYNTHETIC
+from simulations.token_risk import SYNTHETIC
 
 Results = Mapping[str, Any]
 

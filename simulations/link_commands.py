@@ -68,7 +68,7 @@ def tokenize(
 
     check_kind(token)
     secret = read_key(key)
-    made = {who: token_of(token, of, secret) for who, of in _people(people).items()}
+    made = {who: token_of(token, of, secret) for who, of in people_of(people).items()}
     whose = {secrets.token_hex(8): who for who in sorted(made, key=lambda _: secrets.randbits(64))
              if made[who]}
     header = Header(study, site, token, key_id(secret))
@@ -138,7 +138,7 @@ def apply(
                     soft_wrap=True, highlight=False)
 
 
-def _people(file: Path) -> dict[str, Person]:
+def people_of(file: Path) -> dict[str, Person]:
     """Patients by their local number.
 
     Raises:

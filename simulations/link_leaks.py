@@ -15,9 +15,9 @@ from rich.table import Table
 def leaks(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
     population: Annotated[int, typer.Option(help="Synthetic people who are released.")] = 1_000_000,
-    tokens: Annotated[str, typer.Option(help="Of A to F, with commas.")] = "A,B,C,D",
-    states: Annotated[str, typer.Option(help="Where the people live: states with commas, or "
-                                             "national.")] = "FL,NC,OH",
+    tokens: Annotated[str, typer.Option(help="Of A to F and P, with commas.")] = "A,B,C,P",
+    where: Annotated[str, typer.Option(help="Where the people live: states with commas, US, or "
+                                            "national, as of `link risk`.")] = "FL,NC,OH",
     seed: Annotated[int, typer.Option(help="Of the people.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print leaks.json.")] = False,
 ) -> None:
@@ -36,13 +36,14 @@ def leaks(
     from server.run_directory import open_run
     from simulations.both_leaks import measure
     from simulations.leaks_page import header, rows, write_page
+    from simulations.population import Population
     from simulations.study_commands import clock
 
     console = Console(stderr=as_json)
+    people = Population(population, seed, where)
     tell, settings = clock(Console(stderr=True)), open_run(run)
     case = Case(load_bundles(run / "bundles"), settings, run / "audit", tell, run / "models")
-    where = () if states == "national" else tuple(states.split(","))
-    write_json(run / "leaks.json", measure(evidence(case), population, seed, where,
+    write_json(run / "leaks.json", measure(evidence(case), people,
                                            [t for t in tokens.split(",") if t], tell))
     results: dict[str, Any] = read_json(run / "leaks.json")
     page = write_page(run, results)

@@ -17,7 +17,7 @@ from server.attacks import latent
 from server.attacks.latent import Evidence, Told
 from simulations import both_leaks
 from simulations.both_leaks import ROWS, measure
-from simulations.population import TRISTATE, draw
+from simulations.population import Population
 
 N = 200_000
 
@@ -38,7 +38,7 @@ def patients(right=1.0, named=0.25, seed=0):
 
 
 def found(evidence, tokens=("B", "C"), n=N):
-    return to_plain(measure(evidence, n, 0, TRISTATE, tokens, lambda what: None))
+    return to_plain(measure(evidence, Population(n), tokens, lambda what: None))
 
 
 def values(tree, token, which="right"):
@@ -60,7 +60,7 @@ def test_guesses_that_are_right_are_as_good_as_statements(perfect):
 
 
 def test_years_are_what_the_plain_attack_finds(perfect):
-    people = draw(N, 0, TRISTATE)
+    people = Population(N).people()
     plain = attack(keys("C", people), group_mask("C")).reidentified
     assert values(perfect, "C")["years"] == pytest.approx(plain, rel=0.2)  # a mean of patients
 
@@ -103,7 +103,7 @@ def test_the_command_writes_a_page(tmp_path, monkeypatch):
     monkeypatch.setattr("server.bundles.load_bundles", lambda folder: None)
     monkeypatch.setattr("server.run_directory.open_run", lambda folder: None)
     result = CliRunner().invoke(fedrean.app, ["link", "leaks", str(tmp_path), "--population",
-                                              "20000", "--tokens", "B,D", "--json"])
+                                              "20000", "--tokens", "B,P", "--json"])
     assert result.exit_code == 0, result.output
     tree = json.loads(result.stdout)
     assert tree == json.loads((tmp_path / "leaks.json").read_text())
