@@ -18,7 +18,8 @@ from simulations.studies.linkage_tables import tables
 from simulations.token_risk import SYNTHETIC
 
 Lines = dict[str, list[tuple[int, float]]]
-_DASHES = ("-", "--", ":", "-.")
+_DASHES = ("-", "--")
+_EACH = ", mean of each"
 _THREE = TRISTATE.replace(",", "+")
 
 
@@ -36,11 +37,11 @@ def panels(cells: Mapping[str, Any]) -> dict[str, Lines]:
     both = _line_of(cells, "together", "national", "AB")
     few = {zip3s: _line_of(cells, "alone", "national", "AB", f"{zip3s}zip3s") for zip3s in ZIP3S}
     found: dict[str, Lines] = {}
-    for tokens in ("ABEF", "CD"):
-        found[f"Figure 2: three states together and apart, {', '.join(tokens)}"] = {
+    for tokens in ("ABEF", "C"):  # D is 0, or next to it
+        found[f"Figure 2: three states; dashed: mean of each, {', '.join(tokens)}"] = {
             name: line for t in tokens
             for name, line in ((t, three.get(t, [])),
-                               (f"{t}, mean of each state", _mean([of.get(t, []) for of in each])))}
+                               (f"{t}{_EACH}", _mean([of.get(t, []) for of in each])))}
     found["Figure 3: national"] = {t: country.get(t, []) for t in "ABCEF"}
     found["Figure 4: two tokens a person, national"] = {
         **{t: _until(country.get(t, []), both.get("A+B", [])) for t in "AB"},
@@ -105,7 +106,7 @@ def _panel(axes: Axes, lines: Lines) -> None:
         shown = [(n, value) for n, value in points if value > 0 and n >= SMALLEST_DRAWN]
         if shown:
             axes.plot(*zip(*shown, strict=True), _DASHES[drawn[token]], marker="o", ms=3, lw=1,
-                      color=colour, label=name)
+                      color=colour, label=None if name.endswith(_EACH) else name)
         drawn[token] += 1
     axes.set(xscale="log", yscale="log", xlabel="people", ylabel="re-identified, percent")
     if axes.lines:

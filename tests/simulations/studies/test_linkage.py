@@ -71,8 +71,8 @@ def test_a_line_joins_cells_that_differ_in_their_size_alone():
 
 
 def test_the_mean_of_states_is_drawn_beside_the_three_together(studied):
-    lines = panels(studied[1]["cells"])["Figure 2: three states together and apart, C, D"]
-    together, apart = (dict(lines[name]) for name in ("C", "C, mean of each state"))
+    lines = panels(studied[1]["cells"])["Figure 2: three states; dashed: mean of each, C"]
+    together, apart = (dict(lines[name]) for name in ("C", "C, mean of each"))
     # As many people of one state are closer, so more share a token.
     assert set(together) == set(apart) and apart[40_000] > 1.3 * together[40_000] > 0
 
