@@ -67,8 +67,12 @@ class Bundles:
 
 
 def load_bundles(folder: Path) -> Bundles:
-    """Read every hospital's bundle, in the order of their names."""
-    sites = sorted(path for path in folder.iterdir() if (path / "bundle.json").exists())
+    """Read every hospital's bundle, in the order of their names.
+
+    Raises:
+        InputError: there is none.
+    """
+    sites = sorted(file.parent for file in folder.glob("*/bundle.json"))
     if not sites:
         raise InputError(f"{folder} holds 0 audit bundles; at least 1 is needed")
     index = [np.load(site / "index.npy") for site in sites]

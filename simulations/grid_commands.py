@@ -76,21 +76,27 @@ def levers(
 
 
 def linkage(
-    largest: Annotated[int, typer.Option(help="People of the largest population, up to 250 "
-                                              "million; 23 bytes of memory each.")] = 2_560_000,
-    seed: Annotated[int, typer.Option(help="Of the populations.")] = 0,
-    families: Annotated[bool, typer.Option(help="Twins, namesakes and households.")] = False,
+    largest: Annotated[int, typer.Option(help="People of the largest population or reference, up "
+                                              "to 250 million.")] = 640_000,
+    seeds: Annotated[int, typer.Option(help="Populations of each kind; figures are their "
+                                            "means.")] = 1,
     run_dir: RunDir = None, as_json: AsJson = False,
 ) -> None:
     """Repeat the linkage risk paper's tables and figures on synthetic people.
 
-    Its first table needs --largest 25000000; the second needs four times the size of each row.
+    \b
+    study linkage                        what a minute allows
+    study linkage --largest 25000000     the first and the third table
+    study linkage --largest 250000000    everything; 50 million people times 4 need 12 GB
+
+    A finished cell is kept: the same command with the same --run-dir goes on, also to more.
     """
     from simulations.studies.linkage import study
-    from simulations.studies.linkage_page import tables, write_page
+    from simulations.studies.linkage_page import write_page
+    from simulations.studies.linkage_tables import tables
 
     console, folder = Console(stderr=as_json), _folder(run_dir)
-    results = study(folder, largest, seed, families, _clock(console))
+    results = study(folder, largest, seeds, _clock(console))
     page = write_page(folder, results)
     if as_json:
         print(json.dumps(results, indent=1))

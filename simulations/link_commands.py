@@ -14,6 +14,7 @@ from rich.console import Console
 
 from common.errors import InputError
 from common.linkage.tokens import Person
+from simulations.link_leaks import leaks
 from simulations.link_recall import recall
 from simulations.link_risk import risk
 
@@ -21,6 +22,7 @@ link = typer.Typer(no_args_is_help=True,
                    help="Link patients across hospitals, and measure what the tokens give away.")
 link.command()(risk)
 link.command()(recall)
+link.command()(leaks)
 
 COLUMNS = ("person", "first", "last", "born", "gender", "zip", "id")
 KeyFile = Annotated[Path, typer.Option("--key", help="File of the study's key.")]
@@ -66,7 +68,7 @@ def tokenize(
 
     check_kind(token)
     secret = read_key(key)
-    made = {who: token_of(token, of, secret) for who, of in _people(people).items()}
+    made = {who: token_of(token, of, secret) for who, of in people_of(people).items()}
     whose = {secrets.token_hex(8): who for who in sorted(made, key=lambda _: secrets.randbits(64))
              if made[who]}
     header = Header(study, site, token, key_id(secret))
@@ -136,7 +138,7 @@ def apply(
                     soft_wrap=True, highlight=False)
 
 
-def _people(file: Path) -> dict[str, Person]:
+def people_of(file: Path) -> dict[str, Person]:
     """Patients by their local number.
 
     Raises:

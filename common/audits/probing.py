@@ -10,6 +10,7 @@ import warnings
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedGroupKFold
@@ -42,18 +43,31 @@ def linear_probe(enrolled: Floats, label: Ints, patient: Ints, probes: Floats, p
         strangers: the same by probes that saw no window of the patient, in five folds of patients.
     """
     known, asked = np.flatnonzero(label >= 0), np.flatnonzero(probe_label >= 0)
-    scores = np.full((2, len(probes), classes), np.nan)
-    scores[0, asked] = _fitted(enrolled, label, known, classes, seed, probes[asked])
-    people = np.unique(probe_patient[asked])
-    if len(people) >= _FOLDS:
-        for rows in _folds(asked, probe_label[asked], probe_patient[asked], seed):
-            others = known[~np.isin(patient[known], probe_patient[rows])]
-            scores[1, rows] = _fitted(enrolled, label, others, classes, seed, probes[rows])
+    everybody = np.full((len(probes), classes), np.nan)
+    everybody[asked] = _fitted(enrolled, label, known, classes, seed, probes[asked])
+    others = of_strangers(enrolled, label, patient, probes, probe_label, probe_patient, classes,
+                          seed)
     found = {}
-    for name, one in zip(("enrolled", "strangers"), scores, strict=True):
+    for name, one in (("enrolled", everybody), ("strangers", others)):
         answered = np.where(np.isnan(one[:, 0]), -1, probe_label)
         found[name] = attribute(one, answered, probe_patient)
     return found
+
+
+def of_strangers(enrolled: Floats, label: Ints, patient: Ints, probes: Floats, probe_label: Ints,
+                 probe_patient: Ints, classes: int, seed: int = 0) -> NDArray[np.float64]:
+    """Probabilities by probes that saw no window of the patient, [n, classes].
+
+    NaN where the probe's own label is unknown, or the other people have fewer than two labels, or
+    there are fewer than five people. Arguments are those of `linear_probe`.
+    """
+    known, asked = np.flatnonzero(label >= 0), np.flatnonzero(probe_label >= 0)
+    scores = np.full((len(probes), classes), np.nan)
+    if len(np.unique(probe_patient[asked])) >= _FOLDS:
+        for rows in _folds(asked, probe_label[asked], probe_patient[asked], seed):
+            others = known[~np.isin(patient[known], probe_patient[rows])]
+            scores[rows] = _fitted(enrolled, label, others, classes, seed, probes[rows])
+    return scores
 
 
 def _folds(rows: Ints, label: Ints, patient: Ints, seed: int) -> list[Ints]:
@@ -70,7 +84,9 @@ def _fitted(enrolled: Floats, label: Ints, rows: Ints, classes: int, seed: int,
     scores = np.full((len(probes), classes), np.nan)
     rows = np.random.default_rng(seed).permutation(rows)[:_MOST]
     if len(np.unique(label[rows])) >= 2 and len(probes):
-        model = _model().fit(enrolled[rows], label[rows])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # its iterations are a budget
+            model = _model().fit(enrolled[rows], label[rows])
         scores[:] = 0.0
         scores[:, model.classes_] = model.predict_proba(probes)
     return scores

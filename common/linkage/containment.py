@@ -46,6 +46,13 @@ class Groups:
         """q of a group, in ascending order."""
         return self.q[self.starts[group] : self.starts[group + 1]]
 
+    def rows(self, groups: Ints) -> tuple[Ints, Ints]:
+        """Rows of some groups, and which of these groups each is of."""
+        sizes = self.sizes[groups]
+        which = np.repeat(np.arange(len(groups)), sizes)
+        first = np.repeat(self.starts[groups] - np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
+        return first + np.arange(len(which)), which
+
 
 def attack_contained(small: Keys, large: Keys, mask: np.uint64,
                      released: str = "small") -> Risk:
@@ -64,27 +71,27 @@ def attack_contained(small: Keys, large: Keys, mask: np.uint64,
     people = small if released == "small" else large
     alone = np.bincount((people & Q_MASK).astype(np.int64), minlength=1 << Q_BITS) == 1
     pairs = matched(inner, outer)
-    unblinded = identified = 0
-    for group, holder in pairs:
-        mine, all_there = inner.members(group), outer.members(holder)
-        unblinded += len(mine if released == "small" else all_there)
-        values, counts = np.unique(all_there, return_counts=True)
-        unique = values[counts == 1]
-        identified += int(np.sum(np.isin(mine, unique) & ~alone[mine]))
+    mine, of_mine = inner.rows(pairs[:, 0])
+    theirs, of_theirs = outer.rows(pairs[:, 1])
+    released_rows = len(mine) if released == "small" else len(theirs)
+    codes, counts = np.unique((of_theirs << Q_BITS) | outer.q[theirs], return_counts=True)
+    q = inner.q[mine]
+    told = np.isin((of_mine << Q_BITS) | q, codes[counts == 1]) & ~alone[q]
     shared = (inner if released == "small" else outer).sizes
-    n = len(people)
-    return Risk(identified / max(1, n), unblinded / max(1, n),
-                int(shared[shared > 1].sum()) / max(1, n), n)
+    n = max(1, len(people))
+    return Risk(int(told.sum()) / n, released_rows / n, int(shared[shared > 1].sum()) / n,
+                len(people))
 
 
-def matched(inner: Groups, outer: Groups) -> list[tuple[int, int]]:
-    """(group, the one group of `outer` that can hold it), to the fixpoint of mutual exclusion."""
+def matched(inner: Groups, outer: Groups) -> Ints:
+    """(group, the one group of `outer` that can hold it), to the fixpoint, [pairs, 2]."""
     if len(outer.sizes) and outer.sizes.max() > LARGEST:
         raise InputError(f"the largest group has {outer.sizes.max()} people; allowed are "
                          f"{LARGEST}: the token is too coarse for this attack")
     # Two groups of equal members have equal candidates, at least two, so neither is ever told.
     group, holder = _candidates(inner, outer, _of_unlike_members(inner))
-    taken, found = np.zeros(len(outer.sizes), dtype=bool), []
+    taken = np.zeros(len(outer.sizes), dtype=bool)
+    found = [np.zeros((0, 2), np.int64)]
     while len(group):
         open_ = ~taken[holder]
         group, holder = group[open_], holder[open_]
@@ -95,10 +102,10 @@ def matched(inner: Groups, outer: Groups) -> list[tuple[int, int]]:
         # Two tokens cannot come from one group: then the data break the premise, and none is told.
         _, once, times = np.unique(holder[told], return_index=True, return_counts=True)
         sure = told[once[times == 1]]
-        found += list(zip(group[sure].tolist(), holder[sure].tolist(), strict=True))
+        found.append(np.column_stack([group[sure], holder[sure]]))
         taken[holder[told]] = True
         group, holder = (part[~np.isin(group, group[told])] for part in (group, holder))
-    return found
+    return np.concatenate(found)
 
 
 def _of_unlike_members(groups: Groups) -> Ints:

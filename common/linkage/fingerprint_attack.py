@@ -56,10 +56,28 @@ def attack(keys: Keys, mask: np.uint64) -> Risk:
     unblinded, reidentified, lonely = int(told.sum()), int((told & ~alone).sum()), int(
         singles.sum())
     prints, sizes, unique = _fingerprints(keys, mask, alone)
-    own = _occurs_once(prints)
+    own = occurs_once(prints)
     unblinded += int(sizes[own].sum())
     reidentified += int(unique[own].sum())
     return Risk(reidentified / n, unblinded / n, (n - lonely) / n, n)
+
+
+def one_value_each(keys: Keys, mask: np.uint64) -> float:
+    """Share re-identified where every token's identity has one q, that of one of its records.
+
+    The smallest q stands for any rule that the attacker knows; `keys` are sorted in place. Of
+    several people behind one identity nobody is told apart, so it takes one with a q that no other
+    identity has, and that gives away nobody by itself.
+    """
+    keys.sort()
+    everybody, singles = _counts(keys, mask)
+    identities = np.zeros(1 << Q_BITS, np.int64)
+    for start in range(0, len(keys), _CHUNK):
+        stop = min(start + _CHUNK, len(keys))
+        first = keys[start:stop][_apart(keys, mask, start, stop)[0]]
+        identities += np.bincount((first & Q_MASK).astype(np.int64), minlength=1 << Q_BITS)
+    told = (identities == 1) & (singles == 1) & (everybody > 1)
+    return int(told.sum()) / max(1, len(keys))
 
 
 def non_unique(keys: Keys, mask: np.uint64) -> float:
@@ -146,7 +164,7 @@ def _mixed(sizes: NDArray[np.int64]) -> Keys:
     return mixed * np.uint64(0xBF58_476D_1CE4_E5B9)
 
 
-def _occurs_once(values: Keys) -> NDArray[np.bool_]:
+def occurs_once(values: Keys) -> NDArray[np.bool_]:
     """Which values no other one equals."""
     order = np.argsort(values)
     ranked = values[order]

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from common.errors import InputError
 
 Keys = NDArray[np.uint64]
-TOKENS = ("A", "B", "C", "D", "E", "F")
+TOKENS = ("A", "B", "C", "D", "E", "F", "P")
 Q_BITS, TOKEN_BITS = 18, 46
 Q_MASK = np.uint64((1 << Q_BITS) - 1)
 YEAR_SHIFT, GENDER_SHIFT = 11, 10  # q = year since 1900, gender, ZIP3 index
 _GENDER = np.uint64(1 << GENDER_SHIFT)
+_ZIP3 = np.uint64((1 << GENDER_SHIFT) - 1)
+_YEAR = Q_MASK ^ _GENDER ^ _ZIP3
 EPOCH = np.datetime64("1900-01-01")
 
 
@@ -61,26 +63,25 @@ _YEAR_OF_DAY = ((EPOCH + np.arange(1 << 16)).astype("datetime64[Y]").astype(np.i
                 - EPOCH.astype("datetime64[Y]").astype(np.int64)).clip(0, 127).astype(np.uint64)
 
 
-def demographics(people: People, *, year: bool = True) -> Keys:
-    """q of each, [n] below 2^18; without the year of birth where it is not shared."""
+def demographics(people: People) -> Keys:
+    """q of each, [n] below 2^18."""
     q = people.zip3_of[people.zip5].astype(np.uint64)
     q |= people.gender.astype(np.uint64) << np.uint64(GENDER_SHIFT)
-    if year:
-        q |= _YEAR_OF_DAY[people.born] << np.uint64(YEAR_SHIFT)
+    q |= _YEAR_OF_DAY[people.born] << np.uint64(YEAR_SHIFT)
     return q
 
 
-def keys(token: str, people: People, *, year: bool = True) -> Keys:
+def keys(token: str, people: People) -> Keys:
     """Token and q of each in one integer, [n].
 
-    Tokens A to F are those of the linkage risk paper. Only their equality matters to the attack, so
-    nothing is hashed, but D, whose parts need more bits than there are.
+    Tokens A to F are those of the linkage risk paper, P is the one that hospitals use. Only their
+    equality matters to the attack, so nothing is hashed, but D and P, whose parts need more bits
+    than there are.
 
     Args:
         token: A S(first) S(last) born gender; B initial last born gender; C S(first) S(last) ZIP3;
-            D first last born ZIP5; E S(first) S(last) born; F initial last born.
+            D first last born ZIP5; E S(first) S(last) born; F initial last born; P first last born.
         people: of whom.
-        year: whether the year of birth is part of q.
 
     Raises:
         InputError: an unknown token.
@@ -89,7 +90,7 @@ def keys(token: str, people: People, *, year: bool = True) -> Keys:
         raise InputError(f"token is {token!r}; allowed: {', '.join(TOKENS)}")
     made = _token(token, people)
     made <<= np.uint64(Q_BITS)
-    made |= demographics(people, year=year)
+    made |= demographics(people)
     return made
 
 
@@ -97,16 +98,30 @@ def group_mask(token: str) -> np.uint64:
     """Bits of a key that are equal in a group.
 
     Of D the year and ZIP3 belong to it, so that groups are told by 63 bits and not by a hash of 46:
-    among 250 million people two hashes then meet by chance once in some 300 such populations.
+    among 250 million people two hashes then meet by chance once in some 300 such populations. P has
+    53 bits: some six such pairs among 250 million.
     """
     everything = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
-    return everything ^ _GENDER if token == "D" else everything ^ Q_MASK
+    return everything ^ {"D": _GENDER, "P": _GENDER | _ZIP3}.get(token, Q_MASK)
+
+
+def without_year(keys: Keys) -> None:
+    """Take the year of birth out of q, in place."""
+    keys &= np.uint64(0xFFFF_FFFF_FFFF_FFFF) ^ _YEAR
+
+
+def without_demographics(keys: Keys) -> np.uint64:
+    """Empty q, in place; the mask of a group is then this one."""
+    mask = np.uint64(0xFFFF_FFFF_FFFF_FFFF) ^ Q_MASK
+    keys &= mask
+    return mask
 
 
 def _token(token: str, people: People) -> Keys:
     born, gender = people.born.astype(np.uint64), people.gender.astype(np.uint64)
-    if token == "D":
-        return _hashed(people.first, people.last, people.born, people.zip5)
+    if token in "DP":
+        where = (people.zip5,) if token == "D" else ()
+        return _hashed(people.first, people.last, people.born, *where)
     if token in "BF":
         made = people.initials[people.first].astype(np.uint64) << np.uint64(23)
         made |= people.last.astype(np.uint64)  # 5 + 23 bits

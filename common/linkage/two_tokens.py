@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from common.linkage.fingerprint_attack import Risk, weights
+from common.linkage.fingerprint_attack import Risk, occurs_once, weights
 from common.linkage.keys import Q_BITS, Q_MASK, Keys
 
 Ints = NDArray[np.int64]
@@ -26,13 +26,13 @@ def attack_two(first: Keys, second: Keys, masks: tuple[np.uint64, np.uint64]) ->
     if not n:
         return Risk(0.0, 0.0, 0.0, 0)
     q = (first & Q_MASK).astype(np.int64)
-    groups = [_groups(keys & mask) for keys, mask in zip((first, second), masks, strict=True)]
-    prints = [_fingerprints(group, q) for group in groups]
-    known = [_once(print_) for print_ in prints]  # groups whose token is told
+    groups = [numbered(keys & mask) for keys, mask in zip((first, second), masks, strict=True)]
+    prints = [fingerprints(group, q) for group in groups]
+    known = [occurs_once(print_) for print_ in prints]  # groups whose token is told
     person = _mixed(prints[0][groups[0]]) ^ _mixed(prints[1][groups[1]] + np.uint64(1)) ^ _mixed(
         q.astype(np.uint64) + np.uint64(2))
-    told = _once(person)
-    apart = [_once((group.astype(np.uint64) << np.uint64(Q_BITS)) | q.astype(np.uint64))
+    told = occurs_once(person)
+    apart = [occurs_once((group.astype(np.uint64) << np.uint64(Q_BITS)) | q.astype(np.uint64))
              for group in groups]
     while True:
         for group, token in zip(groups, known, strict=True):
@@ -50,23 +50,17 @@ def attack_two(first: Keys, second: Keys, masks: tuple[np.uint64, np.uint64]) ->
                 float(np.mean(shared[0] | shared[1])), n)
 
 
-def _groups(tokens: Keys) -> Ints:
+def numbered(tokens: Keys) -> Ints:
     """Number of each person's group, [n]."""
     return np.unique(tokens, return_inverse=True)[1].astype(np.int64)
 
 
-def _fingerprints(group: Ints, q: Ints) -> Keys:
+def fingerprints(group: Ints, q: Ints) -> Keys:
     """64 bits for each group's multiset of q, [groups]."""
     order = np.argsort(group, kind="stable")
     begins = np.flatnonzero(np.concatenate([[True], np.diff(group[order]) != 0]))
     sizes = np.diff(np.append(begins, len(group))).astype(np.uint64)
     return np.add.reduceat(weights()[q[order]], begins) + _mixed(sizes)
-
-
-def _once(values: Keys) -> Bools:
-    """Which values no other one equals, [n]."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return np.asarray(counts[inverse] == 1)
 
 
 def _mixed(values: Keys) -> Keys:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from common.errors import InputError
 from common.linkage import fingerprint_attack
 from common.linkage.containment import LARGEST, Groups, attack_contained, matched
-from common.linkage.fingerprint_attack import attack, non_unique
+from common.linkage.fingerprint_attack import attack, non_unique, one_value_each
 from common.linkage.keys import Q_BITS, keys
 from common.linkage.two_tokens import attack_two
 from tests.common.linkage.people import crowd
@@ -57,6 +57,32 @@ def test_pieces_give_the_same(people, size):
         patch.setattr(fingerprint_attack, "_CHUNK", size)
         pieces = attack(packed(people), MASK)
     assert pieces == attack(packed(people), MASK)
+
+
+@settings(max_examples=300, deadline=None)
+@given(PEOPLE)
+def test_one_value_each(people):
+    groups, everybody = grouped(people), Counter(q for _, q in people)
+    shown = {token: min(of) for token, of in groups.items()}
+    told = Counter(shown.values())
+    alone = sum(len(groups[t]) == 1 and told[q] == 1 and everybody[q] > 1
+                for t, q in shown.items())
+    assert one_value_each(packed(people), MASK) * max(1, len(people)) == pytest.approx(alone)
+
+
+def test_sums_of_random_bits_tell_multisets_apart():
+    """A hundred thousand multisets of two and of three, and not one pair with equal sums."""
+    pairs = np.stack(np.triu_indices(300), axis=1)
+    generator = np.random.default_rng(0)
+    threes = np.unique(np.sort(generator.integers(0, 300, (60_000, 3)), axis=1), axis=0)
+    rows = [packed([(t, q) for t, of in enumerate(many) for q in of]) for many in (pairs, threes)]
+    rows[1] += np.uint64(len(pairs) << Q_BITS)
+    together = np.concatenate(rows)
+    together.sort()
+    prints, sizes, _ = fingerprint_attack._fingerprints(together, MASK,
+                                                        np.zeros(1 << Q_BITS, bool))
+    assert len(np.unique(prints)) == len(prints) == len(pairs) + len(threes)
+    assert sorted(np.unique(sizes)) == [2, 3]
 
 
 def two_by_definition(people):
